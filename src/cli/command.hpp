@@ -1,0 +1,37 @@
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cli/console.hpp"
+
+namespace rope::cli {
+
+/// One command: its options (which are also its help, manual and completions) and its work.
+class Command {
+ public:
+  virtual ~Command() = default;
+  virtual std::string name() const = 0;
+  virtual std::string summary() const = 0;  ///< one line, lower case, no full stop
+  virtual std::string details() const = 0;  ///< paragraphs for --help and the manual
+  virtual std::string example() const = 0;  ///< a command line that works as typed from the repository root
+  virtual void add_options(CLI::App& app) = 0;
+  /// Exit code 0 or 1; everything else is a UserError.
+  virtual int run(Console& console, int threads) = 0;
+};
+
+/// One maker per command, in the order of help. Defined in command_<name>.cpp.
+std::unique_ptr<Command> make_inspect();
+std::unique_ptr<Command> make_profile();
+std::unique_ptr<Command> make_rank();
+std::unique_ptr<Command> make_export();
+std::unique_ptr<Command> make_sample();
+std::unique_ptr<Command> make_synth();
+std::unique_ptr<Command> make_devices();
+
+/// The command table.
+std::vector<std::unique_ptr<Command>> all_commands();
+
+}  // namespace rope::cli

@@ -1,0 +1,78 @@
+#pragma once
+
+#include <cstdint>
+#include <cstdio>
+#include <functional>
+#include <iosfwd>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace rope::cli {
+
+/// Where a command prints. Tests hand in string streams; main hands in stdout and stderr.
+struct Streams {
+  std::ostream* out = nullptr;
+  std::ostream* err = nullptr;
+  bool out_is_terminal = false, err_is_terminal = false;
+  int width = 100;  ///< of the terminal behind `out`
+};
+
+enum class Style { kPlain, kBold, kDim, kRed, kGreen, kYellow, kCyan };
+
+/// Colour only on a terminal, never under NO_COLOR.
+class Console {
+ public:
+  Console(Streams streams, bool quiet, bool verbose);
+  std::ostream& out() { return *streams_.out; }
+  std::ostream& err() { return *streams_.err; }
+  const Streams& streams() const { return streams_; }
+  bool quiet() const { return quiet_; }
+  bool verbose() const { return verbose_; }
+  std::string styled(const std::string& text, Style style, bool for_err = false) const;
+  void warning(const std::string& sentence);  ///< "rope-profiler: warning: ..." on stderr
+  void note(const std::string& sentence);     ///< stderr; not under --quiet
+  void detail(const std::string& sentence);   ///< stderr; only under --verbose
+
+ private:
+  Streams streams_;
+  bool quiet_, verbose_, colour_out_, colour_err_;
+};
+
+/// An aligned table. Numbers right, text left; the header is bold on a terminal. UTF-8 widths are counted in
+/// columns.
+class Table {
+ public:
+  struct Column {
+    std::string title;
+    bool right = false;
+  };
+  explicit Table(std::vector<Column> columns);
+  void row(std::vector<std::string> cells, Style style = Style::kPlain);
+  void print(const Console& console, std::ostream& to, bool for_err = false) const;
+
+ private:
+  std::vector<Column> columns_;
+  std::vector<std::pair<std::vector<std::string>, Style>> rows_;
+};
+
+/// Progress with rate and time left on stderr, on a terminal only; erased when done.
+class Progress {
+ public:
+  Progress(Console& console, std::string what, std::int64_t total);
+  ~Progress();
+  void advance(std::int64_t by = 1);
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+/// Text for a terminal: control characters and invalid UTF-8 of file content are shown escaped.
+std::string printable(const std::string& text);
+/// Shortest digits that read back the same float64; empty for NaN.
+std::string exact_number(double value);
+/// `digits` significant digits, "-" for NaN; for tables.
+std::string short_number(double value, int digits = 5);
+
+}  // namespace rope::cli
