@@ -9,14 +9,23 @@
 
 namespace rope::cli {
 
+/// Headings of the list of commands.
+inline constexpr const char* kMainGroup = "From caches to a ranking";
+inline constexpr const char* kInputGroup = "Making inputs";
+inline constexpr const char* kMachineGroup = "This machine";
+
 /// One command: its options (which are also its help, manual and completions) and its work.
 class Command {
  public:
   virtual ~Command() = default;
   virtual std::string name() const = 0;
-  virtual std::string summary() const = 0;  ///< one line, lower case, no full stop
-  virtual std::string details() const = 0;  ///< paragraphs for --help and the manual
+  virtual std::string group() const { return kMainGroup; }  ///< heading in the list of commands
+  virtual std::string summary() const = 0;                  ///< one line, lower case, no full stop
+  virtual std::string details() const = 0;                  ///< paragraphs for --help and the manual
   virtual std::string example() const = 0;  ///< a command line that works as typed from the repository root
+  /// Placeholders are type names: FILE and DIR are completed as such, N and X are numbers. A closed list of
+  /// values: check(CLI::IsMember(...)), or a type name "a|b|c"; parts in capitals ("top:F") are no values.
+  /// Whether a file can be read is for run() to find (exit 3): no CLI::ExistingFile here.
   virtual void add_options(CLI::App& app) = 0;
   /// Exit code 0 or 1; everything else is a UserError.
   virtual int run(Console& console, int threads) = 0;

@@ -1,0 +1,52 @@
+#include "cli/suggest.hpp"
+
+#include <algorithm>
+
+namespace rope::cli {
+namespace {
+
+constexpr std::size_t kLongestWord = 64;  // a longer one is no slip of the finger
+
+/// Edit distance in which exchanging two neighbours costs one (optimal string alignment).
+std::size_t edit_distance(const std::string& a, const std::string& b) {
+  std::vector<std::vector<std::size_t>> d(a.size() + 1, std::vector<std::size_t>(b.size() + 1));
+  for (std::size_t i = 0; i <= a.size(); ++i) d[i][0] = i;
+  for (std::size_t j = 0; j <= b.size(); ++j) d[0][j] = j;
+  for (std::size_t i = 1; i <= a.size(); ++i)
+    for (std::size_t j = 1; j <= b.size(); ++j) {
+      d[i][j] = std::min({d[i - 1][j] + 1, d[i][j - 1] + 1, d[i - 1][j - 1] + (a[i - 1] != b[j - 1])});
+      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+        d[i][j] = std::min(d[i][j], d[i - 2][j - 2] + 1);
+    }
+  return d[a.size()][b.size()];
+}
+
+}  // namespace
+
+std::vector<std::string> nearest(const std::string& word, const std::vector<std::string>& known) {
+  if (word.empty() || word.size() > kLongestWord) return {};
+  std::vector<std::pair<std::size_t, std::string>> near;
+  const std::size_t letters = word.size() - std::min(word.find_first_not_of('-'), word.size());
+  const std::size_t most = std::max<std::size_t>(1, letters / 3);
+  for (const std::string& candidate : known) {
+    const bool begins = letters >= 2 && candidate.rfind(word, 0) == 0;
+    const std::size_t distance = begins ? 0 : edit_distance(word, candidate);
+    if (distance <= most) near.emplace_back(distance, candidate);
+  }
+  std::stable_sort(near.begin(), near.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  if (near.size() > 3) near.resize(3);
+  std::vector<std::string> words;
+  for (auto& [distance, candidate] : near) words.push_back(std::move(candidate));
+  return words;
+}
+
+std::string did_you_mean(const std::string& word, const std::vector<std::string>& known,
+                         const std::string& otherwise) {
+  const std::vector<std::string> words = nearest(word, known);
+  if (words.empty()) return otherwise;
+  std::string text = "did you mean ";
+  for (std::size_t i = 0; i < words.size(); ++i) text += (i ? " or " : "") + words[i];
+  return text + "?";
+}
+
+}  // namespace rope::cli
