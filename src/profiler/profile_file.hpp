@@ -124,16 +124,17 @@ class ProfileWriter {
   ~ProfileWriter();
 
   void add_task(const ProfileTask& task);  ///< tasks in name order
-  /// Example rows in canonical order.
+  /// Example rows in rising order, each once, before flush().
   void put_example(const std::string& task, std::int64_t row, const std::string& id, std::int64_t window);
   /// One value per head [N] (all heads, NaN where absent) of one example row. May be called again for the
-  /// same row.
+  /// same row, also after flush(). Fastest task by task.
   void put(const std::string& task, Score score, std::int64_t row, std::span<const double> values);
   void put(const std::string& task, Count count, std::int64_t row, std::span<const std::int64_t> values);
   void put_usage(const std::string& task, const std::vector<UsageSpectrum>& spectra);
   void put_selection(const HeadSelection& selection);
   void put_inputs(const std::vector<ProfileInput>& inputs);
-  /// Makes what was put so far readable through a ProfileReader on scratch_path() (flushes).
+  /// Makes what was put so far readable; returns the path for a ProfileReader, which may stay open while
+  /// more is put. Missing rows of put_example count as empty ids from here on.
   std::string flush();
   /// Closes, syncs and renames into place. Without it nothing appears.
   void commit();
@@ -143,7 +144,9 @@ class ProfileWriter {
   std::unique_ptr<Impl> impl_;
 };
 
-/// Reads a profile by blocks of examples. Treats the file as hostile, as ActivationFile does.
+/// Reads a profile by blocks of examples. Treats the file as hostile, as ActivationFile does: UserError names
+/// file and HDF5 path. Columns that were never put read as NaN and 0; a selection that was never put selects
+/// nothing.
 class ProfileReader {
  public:
   explicit ProfileReader(const std::string& path);
