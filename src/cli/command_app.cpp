@@ -36,7 +36,7 @@ std::string value_label(const std::string& type, const std::vector<std::string>&
     for (const std::string& value : list) joined += (joined.empty() ? "" : "|") + value;
     return joined;
   }
-  const std::string head = type.substr(0, type.find(':'));
+  std::string head = type.substr(0, type.find(':'));
   if (head == "INT" || head == "UINT") return "N";
   if (head == "FLOAT") return "X";
   return head;
@@ -70,7 +70,7 @@ CommandApp::CommandApp(std::unique_ptr<Command> command)
     : command_(std::move(command)), app_(command_->summary(), command_->name()) {
   app_.set_help_flag();
   command_->add_options(app_);
-  const std::string common = "Common options";
+  const std::string common = kCommonGroup;
   app_.add_flag("-q,--quiet", quiet_, "no progress and no notes; warnings and errors stay")->group(common);
   app_.add_flag("-v,--verbose", verbose_, "say on stderr what is being done")->group(common);
   app_.add_option("--threads", threads_,

@@ -8,6 +8,9 @@
 
 namespace rope::cli {
 
+/// Group of the options that every command has.
+inline constexpr const char* kCommonGroup = "Common options";
+
 /// A command with its parser: its own options plus those that every command has.
 class CommandApp {
  public:

@@ -67,7 +67,7 @@ class Table {
 /// thread.
 class Progress {
  public:
-  Progress(Console& console, std::string what, std::int64_t total);
+  Progress(Console& console, const std::string& what, std::int64_t total);
   ~Progress();
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;

@@ -62,7 +62,8 @@ struct Progress::Impl {
   }
 };
 
-Progress::Progress(Console& console, std::string what, std::int64_t total) : impl_(std::make_unique<Impl>()) {
+Progress::Progress(Console& console, const std::string& what, std::int64_t total)
+    : impl_(std::make_unique<Impl>()) {
   const char* term = std::getenv("TERM");
   impl_->console = &console;
   impl_->what = printable(what);

@@ -7,6 +7,7 @@
 #include <ostream>
 
 #include "cli/command_app.hpp"
+#include "cli/generate.hpp"
 #include "cli/help.hpp"
 #include "cli/standard_output.hpp"
 #include "cli/suggest.hpp"
@@ -113,6 +114,11 @@ int dispatch(const std::vector<std::string>& arguments, const Streams& streams) 
   const std::string& first = arguments[0];
   if (first == "--version") {
     *streams.out << "rope-profiler " << ROPE_PROFILER_VERSION << '\n';
+    return 0;
+  }
+  if (first == "--generate") {  // for the build: manual, reference and completions from the command table
+    if (rest.size() != 1) throw usage_error("--generate takes one of man, markdown, bash, zsh, fish");
+    *streams.out << generate(rest[0], commands);
     return 0;
   }
   const bool asks_help = first == "--help" || first == "-h" || first == "help";

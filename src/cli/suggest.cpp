@@ -36,6 +36,7 @@ std::vector<std::string> nearest(const std::string& word, const std::vector<std:
   std::stable_sort(near.begin(), near.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
   if (near.size() > 3) near.resize(3);
   std::vector<std::string> words;
+  words.reserve(near.size());
   for (auto& [distance, candidate] : near) words.push_back(std::move(candidate));
   return words;
 }

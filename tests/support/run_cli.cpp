@@ -75,6 +75,15 @@ ProgramResult run_program(const std::vector<std::string>& arguments) {
   return result;
 }
 
+bool terminals_available() {
+  try {
+    for (const int end : make_terminal()) close(end);
+    return true;
+  } catch (const std::runtime_error&) {
+    return false;
+  }
+}
+
 ProgramResult run_binary(const std::vector<std::string>& arguments, const BinaryOptions& options) {
   const auto in = make_pipe(), err = make_pipe();
   const auto out = options.terminal ? make_terminal() : make_pipe();

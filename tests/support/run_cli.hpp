@@ -23,6 +23,8 @@ struct BinaryOptions {
   bool close_out_early = false;  ///< the reader of standard output goes away before anything is read
   bool terminal = false;         ///< standard output and error are one pseudo-terminal; its text is in `out`
 };
+/// False where the system gives no pseudo-terminals (a bare chroot): tests that need one are left out.
+bool terminals_available();
 ProgramResult run_binary(const std::vector<std::string>& arguments, const BinaryOptions& options = {});
 
 /// A running copy of the real binary, to be sent signals. Its output is thrown away.
