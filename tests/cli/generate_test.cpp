@@ -164,7 +164,7 @@ TEST_CASE("fish completes commands, options and choices") {
                         rope::cli::fish_completion(sample_commands()) + "complete -C '" + line + "'\n");
   };
   CHECK(has(offers("rope-profiler "), "paint\tpaints [a wall]: it's done\n"));
-  CHECK(has(offers("rope-profiler paint --colour "), "red\n"));
+  CHECK(has(offers("rope-profiler paint --colour "), "red\twhich one\n"));
   CHECK(has(offers("rope-profiler paint --co"), "--coats\thow many\n"));
 }
 
