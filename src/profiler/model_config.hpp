@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -41,6 +42,8 @@ struct ModelConfig {
   std::string model_type;
   std::vector<LayerModel> layers;     ///< one per decoder layer
   std::vector<std::string> warnings;  ///< assumed defaults, ignored keys; each a sentence
+  std::string refusal;  ///< why S(m) does not describe this model ("" = it does): bidirectional attention, a
+                        ///< learned norm after the rotation. Its grids are still right.
 };
 
 /// Parses the text of a Hugging Face config.json. Throws UserError naming the key, prefixed with `where`
@@ -71,19 +74,27 @@ class ResolvedModel {
   spectral::FrequencyGrid grid(int layer, int head, std::int64_t window) const;
   /// Same grid for every head of the layer (no [L, Hq, h] dataset in use).
   bool shared_by_heads(int layer) const;
+  /// Layers whose facts and grids are all equal, each group in rising order, groups by their first layer.
+  std::vector<std::vector<int>> groups() const;
 
   /// First difference in what decides the scores (grid, scale, window, ... of every layer), or empty. For
   /// messages.
   std::string difference(const ResolvedModel& other) const;
 
  private:
+  bool has_config_ = false;
   std::string model_type_;
   std::vector<LayerModel> layers_;
   std::vector<std::string> warnings_;
-  bool from_inv_freq_ = false;  // stored frequencies hold, not the config's
+  std::vector<char> stored_;         // [num_layers] the file holds this layer
+  std::vector<char> uses_inv_freq_;  // [num_layers] stored frequencies hold, not the config's
   std::vector<std::int64_t> inv_freq_shape_;
   std::vector<double> inv_freq_;
   int num_query_heads_ = 0;
+
+  std::span<const double> inv_freq_row(int layer, int head) const;
+  bool same_grid_as(int layer, const ResolvedModel& other, int other_layer) const;
+  friend class ModelResolver;
 };
 
 }  // namespace rope
