@@ -8,6 +8,7 @@
 
 #include "cli/run_cli.hpp"
 #include "cli/standard_output.hpp"
+#include "profiler/atomic_file.hpp"
 
 namespace {
 
@@ -30,6 +31,7 @@ int terminal_width() {
 int main(int argc, char** argv) {
   keep_standard_descriptors();
   std::signal(SIGPIPE, SIG_IGN);  // a closed pipe comes back as an error of write(), after clean-up
+  rope::remove_partial_outputs_on_signals();
   rope::cli::DescriptorBuffer buffer(STDOUT_FILENO);
   std::ostream out(&buffer);
   out.exceptions(std::ios::badbit);

@@ -18,7 +18,8 @@ struct LaneMap {
   std::vector<int> tail;      ///< lanes outside the rotary width: constant, not scaled
 };
 
-/// `omega`: [h] with zeros allowed; `head_dim` >= 2h.
+/// `omega`: [h] with zeros allowed; `head_dim` >= 2h. Throws std::logic_error on a negative or non-finite
+/// frequency or a head too narrow.
 LaneMap make_lane_map(std::span<const double> omega, PairLayout layout, int head_dim);
 
 /// SIMD lane padding of every batch below: strides are multiples of it.
@@ -32,6 +33,7 @@ struct CoefficientBatch {
   std::vector<double> re, im;                       ///< [n_freq * stride], row-major by frequency
   std::vector<double> constant;                     ///< [stride] c_0
 
+  /// Shapes the batch for `pairs` lanes, all zero. Keeps the memory it has.
   void reset(std::size_t frequencies, std::size_t pairs);
 };
 
@@ -39,5 +41,28 @@ struct CoefficientBatch {
 /// pair n is multiplied by e^{i direction * position * omega_n}. Angles reduced in float64.
 void rotate_rows(double* rows, std::size_t count, int head_dim, const LaneMap& map,
                  std::span<const long long> positions, int direction);
+
+/// z and c_0 of every query x every key of one head (theory §1): pair (i, j) goes to lane
+/// first_lane + i * n_keys + j of `batch`, which must hold those lanes and map.omega.size() rows.
+/// queries [n_queries, head_dim] and keys [n_keys, head_dim]: content vectors, row-major.
+/// scale = c A_q A_k, on rotating and still lanes; tail_scale = c. Non-finite inputs give non-finite lanes
+/// and touch no other lane.
+void pair_coefficients(const double* queries, std::size_t n_queries, const double* keys, std::size_t n_keys,
+                       int head_dim, const LaneMap& map, double scale, double tail_scale,
+                       CoefficientBatch& batch, std::size_t first_lane);
+
+/// U(z) and U_J(z) of each lane (theory §1, §5): norm[p] = sqrt(sum_n |z_n|^2), subset_norm[p] the same over
+/// the pairs with mask[n] != 0. norm and subset_norm: [n_pairs]; mask: [n_freq]. Each lane is scaled by a
+/// power of two first, so nothing under- or overflows unless U itself does; subset_norm <= norm exactly. NaN
+/// or infinite where the lane is.
+void pair_norms(const CoefficientBatch& batch, std::span<const char> mask, std::span<double> norm,
+                std::span<double> subset_norm);
+
+/// U alone.
+void pair_norms(const CoefficientBatch& batch, std::span<double> norm);
+
+/// Power of two s for each lane such that s * max_n max(|Re z_n|, |Im z_n|) lies in [1/2, 1) (1 for lanes
+/// that are zero or not finite). Exponents are clamped to +-1000, so subnormal lanes stay small but not lost.
+void lane_scales(const CoefficientBatch& batch, std::span<double> scale);
 
 }  // namespace rope::spectral

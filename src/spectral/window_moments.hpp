@@ -12,16 +12,23 @@ namespace rope::spectral {
 /// 175-179). Built once per (grid, window) in float64: phases at the window centre, where cosine and sine
 /// parts decouple, and pivoted Cholesky factors of the two covariance blocks, so that the variance is a sum
 /// of squares.
+///
+/// Error: mean 1e-15 sum|d_n|; variance about 1e-13 relative, also where all frequencies are slow and the
+/// variance is tiny beside the squared mean. Squares below 1e-308 underflow to 0.
 class WindowMoments {
  public:
-  /// omega: > 0, <= pi, radians per token. window >= 1.
+  /// omega: > 0, <= pi, radians per token. window >= 1. Throws std::logic_error otherwise.
   WindowMoments(std::span<const double> omega, std::int64_t window);
   ~WindowMoments();
   WindowMoments(WindowMoments&&) noexcept;
   WindowMoments& operator=(WindowMoments&&) noexcept;
 
   /// mean and variance: [batch.n_pairs]. A lane's result does not depend on its neighbours in the batch.
+  /// Single-threaded; may be called by many threads at once.
   void evaluate(const CoefficientBatch& batch, std::span<double> mean, std::span<double> variance) const;
+
+  /// Columns of the two factors, cosine and sine block together: what evaluate costs is h times this.
+  int rank() const;
 
  private:
   struct Impl;

@@ -1,0 +1,345 @@
+#include "spectral/adjacent_sweep_kernel.hpp"
+
+#include <algorithm>
+#include <cfloat>
+#include <cmath>
+
+#include "spectral/phase.hpp"
+#include "spectral/simd_targets.hpp"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "spectral/adjacent_sweep_kernel.cpp"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#include "spectral/vector_math-inl.hpp"
+
+HWY_BEFORE_NAMESPACE();
+namespace rope::spectral {
+namespace HWY_NAMESPACE {
+
+using D = hn::ScalableTag<double>;
+using V = hn::Vec<D>;
+
+// Blocks between two fresh computations of the block phases from float64 angles; in between they are turned
+// by a constant phase, which loses at most one rounding per step.
+constexpr std::int64_t kReseed = 16;
+
+/// Running results of one vector of lanes over the blocks.
+struct Totals {
+  V sum, max;             // |S(m+1) - S(m)|
+  V top, weight, square;  // largest logit so far; sums of exp(logit - top) and of its square
+  V aliased, negative;
+};
+
+/// u = z e^{i centre omega} and its sum over n, for a fresh centre.
+template <int kV>
+HWY_NOINLINE void SeedBlock(const SweepPlan::Impl& plan, const SweepGroup& group, double centre, double* u) {
+  const D d;
+  const std::size_t lanes = hn::Lanes(d), width = kV * lanes, h = plan.omega.size();
+  for (std::size_t n = 0; n < h; ++n) {
+    const Phase e = phase_at(centre, plan.omega[n]);
+    const V c = hn::Set(d, e.cos), s = hn::Set(d, e.sin);
+    for (int v = 0; v < kV; ++v) {
+      const V re = hn::LoadU(d, group.re + n * group.stride + v * lanes);
+      const V im = hn::LoadU(d, group.im + n * group.stride + v * lanes);
+      hn::StoreU(hn::MulSub(re, c, hn::Mul(im, s)), d, u + n * width + v * lanes);
+      hn::StoreU(hn::MulAdd(re, s, hn::Mul(im, c)), d, u + (h + n) * width + v * lanes);
+    }
+  }
+}
+
+/// Turns u from one block's centre to the next one's.
+template <int kV>
+HWY_NOINLINE void AdvanceBlock(const SweepPlan::Impl& plan, double* u) {
+  const D d;
+  const std::size_t lanes = hn::Lanes(d), width = kV * lanes, h = plan.omega.size();
+  for (std::size_t n = 0; n < h; ++n) {
+    const V c = hn::Set(d, plan.advance[2 * n]), s = hn::Set(d, plan.advance[2 * n + 1]);
+    for (int v = 0; v < kV; ++v) {
+      double *re_at = u + n * width + v * lanes, *im_at = u + (h + n) * width + v * lanes;
+      const V re = hn::LoadU(d, re_at), im = hn::LoadU(d, im_at);
+      hn::StoreU(hn::MulSub(re, c, hn::Mul(im, s)), d, re_at);
+      hn::StoreU(hn::MulAdd(re, s, hn::Mul(im, c)), d, im_at);
+    }
+  }
+}
+
+/// acc[r][v] = sum_n table[8 n + r] u[n][v], in index order.
+template <int kV>
+HWY_INLINE void TileSums(const double* HWY_RESTRICT table, const double* HWY_RESTRICT u, std::size_t h,
+                         V (&acc)[kTileOffsets][kV]) {
+  const D d;
+  const std::size_t lanes = hn::Lanes(d);
+  for (auto& row : acc) {
+    for (V& a : row) a = hn::Zero(d);
+  }
+  for (std::size_t n = 0; n < h; ++n) {
+    V x[kV];
+    for (int v = 0; v < kV; ++v) x[v] = hn::LoadU(d, u + (n * kV + v) * lanes);
+    for (std::size_t r = 0; r < kTileOffsets; ++r) {
+      const V t = hn::Set(d, table[n * 2 * kTileOffsets + r]);
+      for (int v = 0; v < kV; ++v) acc[r][v] = hn::MulAdd(t, x[v], acc[r][v]);
+    }
+  }
+}
+
+/// S(centre + t) - S(centre) into row `half + t` of rows, for offsets |t| up to `reach`: even part from Re u,
+/// odd part from Im u.
+template <int kV>
+HWY_NOINLINE void FillRows(const SweepPlan::Impl& plan, const double* HWY_RESTRICT u, std::size_t reach,
+                           double* HWY_RESTRICT rows) {
+  const D d;
+  const std::size_t lanes = hn::Lanes(d), width = kV * lanes, h = plan.omega.size();
+  for (int v = 0; v < kV; ++v) hn::StoreU(hn::Zero(d), d, rows + plan.half * width + v * lanes);
+  for (std::size_t first = 1; first <= reach; first += kTileOffsets) {
+    const double* table = plan.table.data() + (first - 1) * h * 2;
+    double* up = rows + (plan.half + first) * width;
+    double* down = rows + (plan.half - first) * width;
+    V acc[kTileOffsets][kV];
+    TileSums<kV>(table, u, h, acc);
+    for (std::size_t r = 0; r < kTileOffsets; ++r) {
+      for (int v = 0; v < kV; ++v) hn::StoreU(acc[r][v], d, up + r * width + v * lanes);
+    }
+    TileSums<kV>(table + kTileOffsets, u + h * width, h, acc);
+    for (std::size_t r = 0; r < kTileOffsets; ++r) {
+      for (int v = 0; v < kV; ++v) {
+        const V even = hn::LoadU(d, up + r * width + v * lanes);
+        hn::StoreU(hn::Sub(even, acc[r][v]), d, up + r * width + v * lanes);
+        hn::StoreU(hn::Add(even, acc[r][v]), d, down - r * width + v * lanes);
+      }
+    }
+  }
+}
+
+/// Mean and largest |difference| of neighbouring rows first ... last.
+template <int kV>
+HWY_NOINLINE void Differences(const double* HWY_RESTRICT rows, std::size_t first, std::size_t last,
+                              Totals* HWY_RESTRICT totals) {
+  const D d;
+  const std::size_t lanes = hn::Lanes(d), width = kV * lanes;
+  V before[kV], sum[kV], top[kV];
+  for (int v = 0; v < kV; ++v) {
+    before[v] = hn::LoadU(d, rows + first * width + v * lanes);
+    sum[v] = hn::Zero(d);
+    top[v] = totals[v].max;
+  }
+  for (std::size_t r = first + 1; r <= last; ++r) {
+    for (int v = 0; v < kV; ++v) {
+      const V here = hn::LoadU(d, rows + r * width + v * lanes);
+      const V step = hn::Abs(hn::Sub(here, before[v]));
+      sum[v] = hn::Add(sum[v], step);
+      top[v] = hn::Max(top[v], step);
+      before[v] = here;
+    }
+  }
+  for (int v = 0; v < kV; ++v) {
+    totals[v].sum = hn::Add(totals[v].sum, sum[v]);
+    totals[v].max = top[v];
+  }
+}
+
+/// Adds exp(logit - top) and its square over rows first ... last - 1; base[v] = S(centre), with c_0 where
+/// there is a softcap.
+template <int kV>
+HWY_NOINLINE void SoftmaxSums(const double* HWY_RESTRICT rows, std::size_t first, std::size_t last,
+                              double cap, const V* base, Totals* HWY_RESTRICT totals) {
+  const D d;
+  const std::size_t lanes = hn::Lanes(d), width = kV * lanes;
+  V largest[kV], shift[kV], weight[kV], square[kV];
+  for (int v = 0; v < kV; ++v) largest[v] = hn::LoadU(d, rows + first * width + v * lanes);
+  for (std::size_t r = first + 1; r < last; ++r) {
+    for (int v = 0; v < kV; ++v) largest[v] = hn::Max(largest[v], hn::LoadU(d, rows + r * width + v * lanes));
+  }
+  for (int v = 0; v < kV; ++v) {
+    V top = hn::Add(base[v], largest[v]);
+    if (cap > 0) top = SoftCap(d, top, cap);  // rising, so the largest logit stays the largest
+    top = hn::Max(top, totals[v].top);
+    const V rescale = ExpOfNonPositive(d, hn::Sub(totals[v].top, top));
+    totals[v].top = top;
+    totals[v].weight = hn::Mul(totals[v].weight, rescale);
+    totals[v].square = hn::Mul(totals[v].square, hn::Mul(rescale, rescale));
+    shift[v] = cap > 0 ? top : hn::Sub(base[v], top);
+    weight[v] = square[v] = hn::Zero(d);
+  }
+  for (std::size_t r = first; r < last; ++r) {
+    for (int v = 0; v < kV; ++v) {
+      const V row = hn::LoadU(d, rows + r * width + v * lanes);
+      const V logit =
+          cap > 0 ? hn::Sub(SoftCap(d, hn::Add(base[v], row), cap), shift[v]) : hn::Add(row, shift[v]);
+      const V e = ExpOfNonPositive(d, logit);
+      weight[v] = hn::Add(weight[v], e);
+      square[v] = hn::MulAdd(e, e, square[v]);
+    }
+  }
+  for (int v = 0; v < kV; ++v) {
+    totals[v].weight = hn::Add(totals[v].weight, weight[v]);
+    totals[v].square = hn::Add(totals[v].square, square[v]);
+  }
+}
+
+/// Counts neighbours among rows first ... last that are equal in bfloat16.
+template <int kV>
+HWY_NOINLINE void CountAliased(const double* HWY_RESTRICT rows, std::size_t first, std::size_t last,
+                               const V* base, Totals* HWY_RESTRICT totals) {
+  const D d;
+  const std::size_t lanes = hn::Lanes(d), width = kV * lanes;
+  for (int v = 0; v < kV; ++v) {
+    V before = RoundToBfloat16(d, hn::Add(base[v], hn::LoadU(d, rows + first * width + v * lanes)));
+    for (std::size_t r = first + 1; r <= last; ++r) {
+      const V here = RoundToBfloat16(d, hn::Add(base[v], hn::LoadU(d, rows + r * width + v * lanes)));
+      totals[v].aliased =
+          hn::Add(totals[v].aliased, hn::IfThenElseZero(hn::Eq(before, here), hn::Set(d, 1.0)));
+      before = here;
+    }
+  }
+}
+
+/// Counts rows first ... last - 1 with S < 0; where |S| is within its rounding error the sign is that of
+/// `DirectScore`.
+template <int kV>
+HWY_NOINLINE void CountNegative(const SweepPlan::Impl& plan, const SweepGroup& group,
+                                const double* HWY_RESTRICT rows, std::size_t first, std::size_t last,
+                                std::int64_t centre, const V* base, const V* doubt,
+                                Totals* HWY_RESTRICT totals) {
+  const D d;
+  const std::size_t lanes = hn::Lanes(d), width = kV * lanes;
+  for (int v = 0; v < kV; ++v) {
+    for (std::size_t r = first; r < last; ++r) {
+      V score = hn::Add(base[v], hn::LoadU(d, rows + r * width + v * lanes));
+      const auto unsure = hn::Lt(hn::Abs(score), doubt[v]);
+      if (HWY_UNLIKELY(!hn::AllFalse(d, unsure))) {
+        HWY_ALIGN double values[HWY_MAX_BYTES / sizeof(double)], bounds[HWY_MAX_BYTES / sizeof(double)];
+        hn::Store(score, d, values);
+        hn::Store(doubt[v], d, bounds);
+        const double distance =
+            static_cast<double>(centre + static_cast<std::int64_t>(r)) - static_cast<double>(plan.half);
+        for (std::size_t p = 0; p < lanes; ++p) {
+          if (std::abs(values[p]) < bounds[p]) values[p] = direct_score(plan, group, v * lanes + p, distance);
+        }
+        score = hn::Load(d, values);
+      }
+      totals[v].negative =
+          hn::Add(totals[v].negative, hn::IfThenElseZero(hn::Lt(score, hn::Zero(d)), hn::Set(d, 1.0)));
+    }
+  }
+}
+
+/// Bound on the rounding error of S + c_0 as the kernel computes it, with a margin of two.
+template <int kV>
+HWY_NOINLINE void ErrorBounds(const SweepPlan::Impl& plan, const SweepGroup& group, V* doubt) {
+  const D d;
+  const std::size_t lanes = hn::Lanes(d), h = plan.omega.size();
+  for (int v = 0; v < kV; ++v) {
+    V sum = hn::Abs(hn::LoadU(d, group.constant + v * lanes));
+    for (std::size_t n = 0; n < h; ++n) {
+      sum = hn::Add(sum, hn::Abs(hn::LoadU(d, group.re + n * group.stride + v * lanes)));
+      sum = hn::Add(sum, hn::Abs(hn::LoadU(d, group.im + n * group.stride + v * lanes)));
+    }
+    doubt[v] = hn::Mul(sum, hn::Set(d, DBL_EPSILON * (static_cast<double>(h) + 4.0 * kReseed)));
+  }
+}
+
+template <int kV>
+void Finish(const SweepPlan::Impl& plan, const SweepGroup& group, const Totals* totals) {
+  const D d;
+  const std::size_t lanes = hn::Lanes(d);
+  const V steps = hn::Set(d, static_cast<double>(plan.window - 1));
+  for (int v = 0; v < kV; ++v) {
+    const Totals& t = totals[v];
+    if (group.mean) hn::StoreU(hn::Div(t.sum, steps), d, group.mean + v * lanes);
+    if (group.max) hn::StoreU(t.max, d, group.max + v * lanes);
+    if (group.effective)
+      hn::StoreU(hn::Div(hn::Mul(t.weight, t.weight), t.square), d, group.effective + v * lanes);
+    if (group.aliased) hn::StoreU(hn::Div(t.aliased, steps), d, group.aliased + v * lanes);
+    if (group.negative) hn::StoreU(t.negative, d, group.negative + v * lanes);
+  }
+}
+
+template <int kV>
+void SweepLanes(const SweepPlan::Impl& plan, const SweepGroup& group) {
+  const D d;
+  const std::size_t lanes = hn::Lanes(d), width = kV * lanes, h = plan.omega.size();
+  double *u = group.scratch, *rows = group.scratch + 2 * h * width;
+  const bool with_constant = group.softcap > 0;
+  Totals totals[kV];
+  V doubt[kV];
+  for (Totals& t : totals) {
+    t.sum = t.max = t.weight = t.square = t.aliased = t.negative = hn::Zero(d);
+    t.top = hn::Set(d, -DBL_MAX);
+  }
+  if (group.negative) ErrorBounds<kV>(plan, group, doubt);
+  for (std::int64_t index = 0; index < plan.blocks; ++index) {
+    const SweepBlock block = plan.block(index);
+    const bool last_block = index == plan.blocks - 1;
+    // The last block may be shorter, which moves its centre.
+    if (index % kReseed == 0 || last_block) {
+      SeedBlock<kV>(plan, group, static_cast<double>(block.centre), u);
+    } else {
+      AdvanceBlock<kV>(plan, u);
+    }
+    FillRows<kV>(plan, u, block.above, rows);
+    const std::size_t first = plan.half - block.below, last = plan.half + block.above;
+    const std::size_t end = last_block ? last + 1 : last;  // a shared boundary distance counts once
+    if (group.mean || group.max) Differences<kV>(rows, first, last, totals);
+    if (!group.effective && !group.aliased && !group.negative) continue;
+    V centre_score[kV], full_score[kV];  // without and with c_0
+    for (int v = 0; v < kV; ++v) {
+      V sum = hn::Zero(d);
+      for (std::size_t n = 0; n < h; ++n) sum = hn::Add(sum, hn::LoadU(d, u + n * width + v * lanes));
+      centre_score[v] = sum;
+      full_score[v] = hn::Add(sum, hn::LoadU(d, group.constant + v * lanes));
+    }
+    if (group.effective)
+      SoftmaxSums<kV>(rows, first, end, group.softcap, with_constant ? full_score : centre_score, totals);
+    if (group.aliased) CountAliased<kV>(rows, first, last, full_score, totals);
+    if (group.negative)
+      CountNegative<kV>(plan, group, rows, first, end, block.centre, full_score, doubt, totals);
+  }
+  Finish<kV>(plan, group, totals);
+}
+
+void SweepVectors(const SweepPlan::Impl& plan, const SweepGroup& group, std::size_t vectors) {
+  switch (vectors) {
+    case 1:
+      return SweepLanes<1>(plan, group);
+    case 2:
+      return SweepLanes<2>(plan, group);
+    default:
+      return SweepLanes<3>(plan, group);
+  }
+}
+
+std::size_t VectorLanes() { return hn::Lanes(D()); }
+
+}  // namespace HWY_NAMESPACE
+}  // namespace rope::spectral
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace rope::spectral {
+
+HWY_EXPORT(SweepVectors);
+HWY_EXPORT(VectorLanes);
+
+double direct_score(const SweepPlan::Impl& plan, const SweepGroup& group, std::size_t lane, double distance) {
+  double sum = 0;
+  for (std::size_t n = 0; n < plan.omega.size(); ++n) {
+    const Phase e = phase_at(distance, plan.omega[n]);
+    sum += group.re[n * group.stride + lane] * e.cos - group.im[n * group.stride + lane] * e.sin;
+  }
+  return sum + group.constant[lane];
+}
+
+std::size_t simd_lanes() { return HWY_DYNAMIC_DISPATCH(VectorLanes)(); }
+
+std::size_t sweep_scratch_size(const SweepPlan::Impl& plan) {
+  return kGroupVectors * simd_lanes() * (2 * plan.omega.size() + 2 * plan.half + 1);
+}
+
+void sweep_group(const SweepPlan::Impl& plan, const SweepGroup& group, std::size_t vectors) {
+  HWY_DYNAMIC_DISPATCH(SweepVectors)(plan, group, vectors);
+}
+
+}  // namespace rope::spectral
+#endif  // HWY_ONCE

@@ -1,0 +1,76 @@
+// Vector functions shared by the kernels; included once per SIMD target, after highway.h.
+#if defined(ROPE_SPECTRAL_VECTOR_MATH_INL) == defined(HWY_TARGET_TOGGLE)
+#ifdef ROPE_SPECTRAL_VECTOR_MATH_INL
+#undef ROPE_SPECTRAL_VECTOR_MATH_INL
+#else
+#define ROPE_SPECTRAL_VECTOR_MATH_INL
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace rope::spectral {
+namespace HWY_NAMESPACE {
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+/// e^x for x <= 0 (NaN gives a number of no meaning), relative error below 2e-15; below -708 the value stays
+/// at e^-708, which no sum of weights that holds a 1 can see. x = k ln 2 + r, |r| <= ln 2 / 2, and a
+/// polynomial of degree 10 in r, the interpolation of (e^r - 1 - r) / r^2 at Chebyshev nodes.
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V ExpOfNonPositive(D d, V x) {
+  const hn::Rebind<std::int64_t, D> di;
+  x = hn::Max(x, hn::Set(d, -708.0));
+  // Adding 1.5 * 2^52 rounds to a whole number and leaves it in the low bits.
+  const V magic = hn::Set(d, 6755399441055744.0);
+  const V shifted = hn::MulAdd(x, hn::Set(d, 1.4426950408889634), magic);
+  const V k = hn::Sub(shifted, magic);
+  V r = hn::NegMulAdd(k, hn::Set(d, 0x1.62e42fefa3800p-1), x);  // ln 2 in two parts, k * the first is exact
+  r = hn::NegMulAdd(k, hn::Set(d, 0x1.ef35793c76730p-45), r);
+  V p = hn::Set(d, 0x1.28803926c8ea8p-22);
+  p = hn::MulAdd(p, r, hn::Set(d, 0x1.72c720b2e07bfp-19));
+  p = hn::MulAdd(p, r, hn::Set(d, 0x1.a019c9ab213aap-16));
+  p = hn::MulAdd(p, r, hn::Set(d, 0x1.a019adabfb6abp-13));
+  p = hn::MulAdd(p, r, hn::Set(d, 0x1.6c16c1738ecf7p-10));
+  p = hn::MulAdd(p, r, hn::Set(d, 0x1.1111111c45d5bp-7));
+  p = hn::MulAdd(p, r, hn::Set(d, 0x1.5555555554cb8p-5));
+  p = hn::MulAdd(p, r, hn::Set(d, 0x1.5555555553b7dp-3));
+  p = hn::MulAdd(p, r, hn::Set(d, 0.5));
+  const V one = hn::Set(d, 1.0);
+  p = hn::MulAdd(hn::Mul(r, r), p, hn::Add(r, one));
+  const auto exponent = hn::ShiftLeft<52>(hn::BitCast(di, shifted));
+  return hn::BitCast(d, hn::Add(hn::BitCast(di, p), exponent));
+}
+
+/// cap * tanh(x / cap), absolute error below 1e-15 cap.
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V SoftCap(D d, V x, double cap) {
+  const V one = hn::Set(d, 1.0);
+  const V e = ExpOfNonPositive(d, hn::Mul(hn::Abs(x), hn::Set(d, -2.0 / cap)));
+  const V tanh = hn::Div(hn::Sub(one, e), hn::Add(one, e));
+  return hn::CopySign(hn::Mul(hn::Set(d, cap), tanh), x);
+}
+
+/// The value of x in bfloat16, rounded once to nearest even: 8 significant bits, subnormals in steps of
+/// 2^-133,
+/// +-infinity from 2^128 (after rounding) on.
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V RoundToBfloat16(D d, V x) {
+  const hn::Rebind<std::uint64_t, D> du;
+  constexpr int kDropped = 52 - 7;
+  const auto bits = hn::BitCast(du, x);
+  const auto odd = hn::And(hn::ShiftRight<kDropped>(bits), hn::Set(du, std::uint64_t{1}));
+  const auto bias = hn::Add(hn::Set(du, (std::uint64_t{1} << (kDropped - 1)) - 1), odd);
+  const auto kept = hn::And(hn::Add(bits, bias), hn::Set(du, ~((std::uint64_t{1} << kDropped) - 1)));
+  const V normal = hn::BitCast(d, kept);
+  const V step = hn::Set(d, 1.5 * 0x1p-81);  // the last bit of its 53 is 2^-133
+  const V subnormal = hn::Sub(hn::Add(x, step), step);
+  const V size = hn::Abs(x);
+  const V rounded = hn::IfThenElse(hn::Lt(size, hn::Set(d, 0x1p-126)), subnormal, normal);
+  const V infinity = hn::CopySign(hn::Set(d, HUGE_VAL), x);
+  return hn::IfThenElse(hn::Lt(hn::Abs(rounded), hn::Set(d, 0x1p128)), rounded, infinity);
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace rope::spectral
+HWY_AFTER_NAMESPACE();
+
+#endif

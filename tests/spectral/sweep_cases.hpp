@@ -1,0 +1,109 @@
+#pragma once
+
+#include <cmath>
+#include <complex>
+#include <cstdint>
+#include <numbers>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "reference/direct_sums.hpp"
+#include "spectral/pair_coefficients.hpp"
+
+namespace rope::test {
+
+/// How the |z_n| of a case are spread over the frequencies.
+enum class Spread { kWhite, kSlowOnly, kFastOnly, kOne };
+
+/// One grid, window and batch of vectors that every implementation of the sweep and the moments is held to.
+struct SweepCase {
+  std::string name;
+  std::vector<double> omega;
+  std::int64_t window = 2;
+  std::vector<reference::Vector> vectors;
+};
+
+/// Uniform in [-1, 1), the same on every platform.
+inline double uniform(std::mt19937_64& random) {
+  return static_cast<double>(static_cast<std::int64_t>(random()) >> 11) * 0x1p-52;
+}
+
+inline std::vector<double> geometric_grid(double base, std::size_t h) {
+  std::vector<double> omega(h);
+  for (std::size_t n = 0; n < h; ++n)
+    omega[n] = std::pow(base, -static_cast<double>(n) / static_cast<double>(h));
+  return omega;
+}
+
+/// `count` vectors with root mean square score `size`, the odd ones with a constant.
+inline std::vector<reference::Vector> make_vectors(std::size_t count, std::size_t h, Spread spread,
+                                                   double size, std::uint64_t seed) {
+  std::mt19937_64 random(seed);
+  std::vector<reference::Vector> vectors(count);
+  for (std::size_t v = 0; v < count; ++v) {
+    auto& vector = vectors[v];
+    vector.z.resize(h);
+    for (std::size_t n = 0; n < h; ++n) {
+      const std::complex<double> z(uniform(random), uniform(random));
+      const bool keep = spread == Spread::kWhite || (spread == Spread::kSlowOnly && 8 * n >= 7 * h) ||
+                        (spread == Spread::kFastOnly && 8 * n < h) || (spread == Spread::kOne && n == v % h);
+      if (keep) vector.z[n] = z;
+    }
+    const double norm = static_cast<double>(reference::norm(vector));
+    for (auto& z : vector.z) z *= norm > 0 ? size * std::numbers::sqrt2 / norm : 0.0;
+    vector.constant = v % 2 ? size * uniform(random) : 0.0;
+  }
+  return vectors;
+}
+
+/// The vectors as a batch, in lanes first ... first + n - 1 of `lanes`.
+inline spectral::CoefficientBatch make_batch(const std::vector<reference::Vector>& vectors, std::size_t h,
+                                             std::size_t lanes = 0, std::size_t first = 0) {
+  spectral::CoefficientBatch batch;
+  batch.reset(h, std::max(lanes, vectors.size() + first));
+  for (std::size_t v = 0; v < vectors.size(); ++v) {
+    for (std::size_t n = 0; n < h; ++n) {
+      batch.re[n * batch.stride + first + v] = vectors[v].z[n].real();
+      batch.im[n * batch.stride + first + v] = vectors[v].z[n].imag();
+    }
+    batch.constant[first + v] = vectors[v].constant;
+  }
+  return batch;
+}
+
+/// The case table. Windows sit around the block of the CPU sweep: 128 distances, 64 for h > 128, and one
+/// distance is shared by two blocks.
+inline std::vector<SweepCase> sweep_cases() {
+  std::vector<SweepCase> cases;
+  const auto add = [&](const std::string& name, std::vector<double> omega, std::int64_t window, Spread spread,
+                       double size, std::size_t count) {
+    const std::size_t h = omega.size();
+    cases.push_back({name + ", h=" + std::to_string(h) + ", M=" + std::to_string(window), std::move(omega),
+                     window, make_vectors(count, h, spread, size, 1000 * cases.size() + 7)});
+  };
+  for (std::int64_t window :
+       {2, 3, 4, 5, 9, 63, 64, 65, 127, 128, 129, 130, 257, 258, 386, 387, 2049, 2177}) {
+    add("white", geometric_grid(1e6, 16), window, Spread::kWhite, 2.0, 13);
+  }
+  for (std::size_t h : {1, 2, 3, 31, 64, 128})
+    add("white", geometric_grid(1e4, h), 500, Spread::kWhite, 1.0, 5);
+  for (std::size_t h : {256, 512}) {
+    add("white", geometric_grid(1e4, h), 131, Spread::kWhite, 1.0, 3);
+    add("white", geometric_grid(1e4, h), 65, Spread::kWhite, 1.0, 3);
+  }
+  for (double size : {1e-30, 1e-3, 45.0, 1e3})
+    add("size", geometric_grid(1e6, 64), 1000, Spread::kWhite, size, 5);
+  add("slow only", geometric_grid(1e6, 64), 3000, Spread::kSlowOnly, 4.0, 5);
+  add("very slow only", geometric_grid(1e10, 64), 3000, Spread::kSlowOnly, 4.0, 5);
+  add("fast only", geometric_grid(1e6, 64), 3000, Spread::kFastOnly, 4.0, 5);
+  add("one pair", geometric_grid(5e5, 12), 3000, Spread::kOne, 4.0, 12);
+  add("long", geometric_grid(1e6, 64), 8999, Spread::kWhite, 3.0, 3);
+  add("very long", geometric_grid(1e7, 8), 131072, Spread::kWhite, 3.0, 3);
+  add("up to pi", {std::numbers::pi, 3.0, 0.5, 1e-3, 1e-7}, 700, Spread::kWhite, 2.0, 5);
+  add("equal frequencies", {0.25, 0.25, 0.25, 1e-4, 1e-4}, 700, Spread::kWhite, 2.0, 5);
+  add("no order", {1e-3, 1.0, 0.02, 2.5, 1e-6}, 700, Spread::kWhite, 2.0, 5);
+  return cases;
+}
+
+}  // namespace rope::test
