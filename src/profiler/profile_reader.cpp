@@ -187,7 +187,10 @@ std::vector<std::string> ProfileReader::example_ids(const ProfileTask& task, std
 std::vector<std::int64_t> ProfileReader::windows(const ProfileTask& task, std::int64_t first,
                                                  std::int64_t count) const {
   impl_->block(task, first, count);
-  return impl_->task_group(task).integers("window", {task.examples}, first, count);
+  const CheckedGroup group = impl_->task_group(task);
+  auto windows = group.integers("window", {task.examples}, first, count);
+  for (const auto window : windows) small(group, "window", window, 0, 1 << 24);
+  return windows;
 }
 
 std::vector<double> ProfileReader::read(const ProfileTask& task, Score score, std::int64_t first,

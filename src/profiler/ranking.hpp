@@ -9,7 +9,7 @@
 
 namespace rope {
 
-/// Ranks of falling values, 1 = largest; ties share the smallest rank (1,2,2,4) or their average
+/// Ranks of falling values (no NaN), 1 = largest; ties share the smallest rank (1,2,2,4) or their average
 /// (1,2.5,2.5,4).
 std::vector<double> competition_ranks(std::span<const double> values);
 std::vector<double> average_ranks(std::span<const double> values);
@@ -36,8 +36,9 @@ struct RankedTask {
 };
 
 struct Ranking {
-  std::vector<RankedTask> tasks;      ///< both scores present; falling w_S, ties by name
-  std::vector<std::string> unranked;  ///< tasks without both scores
+  std::vector<RankedTask> tasks;           ///< both scores present; falling w_S, ties by name
+  std::vector<std::string> unranked;       ///< tasks without both scores, by name
+  std::vector<RankedTask> unranked_tasks;  ///< the same; what they lack is NaN, direction none
   std::int64_t resamples = 0;
   std::uint64_t seed = 0;
 };
@@ -48,7 +49,9 @@ struct BootstrapOptions {
   int threads = 0;
 };
 
-/// Ranks the tasks of a profile. resamples = 0: intervals stay NaN.
+/// Ranks the tasks of a profile. The bootstrap resamples the examples' task values within each task, jointly
+/// for both scores; 95 % percentile intervals. Deterministic in (profile, resamples, seed), for any number of
+/// threads and any order of tasks. resamples = 0: intervals stay NaN.
 Ranking rank_profile(const ProfileReader& profile, const BootstrapOptions& options);
 
 }  // namespace rope
