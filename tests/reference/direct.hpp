@@ -1,0 +1,47 @@
+#pragma once
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+namespace rope::reference {
+
+/// Query or key vectors of one head in one example, as a cache stores them (already as float64).
+struct StoredSide {
+  std::vector<std::vector<double>> rows;  ///< [slots][head_dim]
+  std::vector<std::int64_t> position;     ///< [slots], -1 = unused
+  bool post = false;                      ///< stored after the rotation
+  double rounding_unit = 0x1p-53;         ///< u of the stored element type (theory §3)
+};
+
+/// One (example, head): all that theory.md needs, spelled out; nothing is taken from the product's code.
+struct HeadInput {
+  StoredSide query, key;
+  bool interleaved = false;          ///< pair n = lanes (2n, 2n+1), else (n, n+h)
+  std::vector<double> omega;         ///< [h], zeros allowed: pairs that do not rotate
+  bool reversed = false;             ///< angles negated
+  double attention_factor = 1.0;     ///< A, acts on pre sides
+  double softmax_scale = 1.0;        ///< c
+  std::vector<double> query_factor;  ///< [query slots] further factor of c (query temperature); empty = 1
+  double softcap = 0.0;
+  std::int64_t window = 2;       ///< M of the layer
+  std::vector<char> high;        ///< [h] membership in H(M)
+  bool causal = false;           ///< full coverage: combinations with p_k > p_q are skipped
+  bool default_triplets = true;  ///< keys two by two; else key_pairs
+  std::vector<std::pair<int, int>> key_pairs;
+};
+
+/// Every score of one (example, head); NaN where nothing is valid. Names as in src/profiler/profile_file.hpp.
+struct HeadResult {
+  double semantic, exact_semantic, reversal_gap;
+  double positional, response_max, norm_share, effective_length, aliasing, frequency_mass;
+  double usage_cov, usage_centroid, usage_norm_cov, usage_norm_centroid;
+  std::vector<double> usage, usage_norm;  ///< [h], NaN for pairs that do not rotate
+  std::int64_t triplets = 0, ties = 0, undefined_triplets = 0, non_finite_triplets = 0, fragile = 0;
+  std::int64_t pairs = 0, undefined_pairs = 0, non_finite_pairs = 0, high_pairs = 0;
+};
+
+/// Slow: (pairs + triplets) * window * h terms in long double.
+HeadResult score_head(const HeadInput& input);
+
+}  // namespace rope::reference
