@@ -5,6 +5,7 @@ namespace rope::cli {
 std::vector<std::unique_ptr<Command>> all_commands() {
   std::vector<std::unique_ptr<Command>> commands;
   commands.push_back(make_sample());
+  commands.push_back(make_synth());
   return commands;
 }
 

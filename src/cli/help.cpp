@@ -58,9 +58,11 @@ const Pairs& exit_code_list() {
 }
 
 const Pairs& environment_list() {
-  static const Pairs list{{"NO_COLOR", "set and not empty: no colour"},
-                          {"TERM", "dumb: no colour and no progress line"},
-                          {"OMP_NUM_THREADS", "threads to compute with where --threads does not say"}};
+  static const Pairs list{
+      {"NO_COLOR", "set and not empty: no colour"},
+      {"TERM", "dumb: no colour and no progress line"},
+      {"ROPE_PROFILER_SIMD", "instruction set to use, one that `devices` lists; auto = the best"},
+      {"OMP_NUM_THREADS", "threads to compute with where --threads does not say"}};
   return list;
 }
 

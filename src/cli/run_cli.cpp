@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <new>
 #include <ostream>
+#include <stdexcept>
 
 #include "cli/command_app.hpp"
 #include "cli/generate.hpp"
@@ -12,6 +13,7 @@
 #include "cli/standard_output.hpp"
 #include "cli/suggest.hpp"
 #include "profiler/error.hpp"
+#include "spectral/simd_targets.hpp"
 
 namespace rope::cli {
 namespace {
@@ -99,6 +101,11 @@ int run_command(CommandApp& command, const std::vector<std::string>& arguments, 
   }
   if (command.quiet() && command.verbose())
     throw usage_error(command.command().name() + ": --quiet and --verbose exclude each other");
+  try {
+    spectral::obey_simd_environment();
+  } catch (const std::invalid_argument& error) {
+    throw usage_error(error.what(), "unset ROPE_PROFILER_SIMD to use the best one");
+  }
   Console console(streams, command.quiet(), command.verbose());
   omp_set_num_threads(command.threads());
   return command.command().run(console, command.threads());

@@ -111,6 +111,12 @@ TEST_CASE("a full disk behind standard output is an error") {
   check_failure(run_binary({"--help"}, options), 3, {"standard output", "No space left on device"});
 }
 
+TEST_CASE("an unknown instruction set in the environment is a usage error") {
+  BinaryOptions options;
+  options.environment = {"ROPE_PROFILER_SIMD=ABACUS"};
+  check_failure(run_binary({"sample", "x", "-o", "-"}, options), 2, {"ABACUS"});
+}
+
 TEST_CASE("the binary prints what the program prints") {
   CHECK(run_binary({"--help"}).out == run_program({"--help"}).out);
   CHECK(run_binary({"frobnicate"}).err == run_program({"frobnicate"}).err);
