@@ -109,7 +109,9 @@ std::string usage_line(const CommandApp& command) {
   std::string text = "rope-profiler " + command.command().name() + " [options]";
   for (const OptionView& view : option_views(command.app())) {
     if (!view.required && !view.is_argument()) continue;
-    const std::string name = view.is_argument() ? view.synopsis() : view.names[0] + " " + view.value;
+    // A long list of choices stays in the list of options.
+    const std::string value = view.value.size() > 24 ? "VALUE" : view.value;
+    const std::string name = view.is_argument() ? view.synopsis() : view.names[0] + " " + value;
     text += view.required ? " " + name : " [" + name + "]";
   }
   return text;

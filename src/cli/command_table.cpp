@@ -4,9 +4,10 @@ namespace rope::cli {
 
 std::vector<std::unique_ptr<Command>> all_commands() {
   std::vector<std::unique_ptr<Command>> commands;
+  commands.push_back(make_rank());
+  commands.push_back(make_export());
   commands.push_back(make_sample());
   commands.push_back(make_synth());
-  commands.push_back(make_devices());
   return commands;
 }
 
