@@ -1,0 +1,159 @@
+#include "profiler/activation_file.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <stdexcept>
+
+#include "profiler/activation_header.hpp"
+#include "profiler/element_convert.hpp"
+#include "profiler/hdf5_probe.hpp"
+
+namespace rope {
+
+const std::byte* RawBlock::at(std::int64_t head, std::int64_t token) const {
+  return bytes.data() + static_cast<std::size_t>((head * tokens + token) * head_dim) * element_size(type);
+}
+
+struct ActivationFile::Impl {
+  explicit Impl(const std::string& path) : source(path) {}
+  static std::unique_ptr<Impl> load(const std::string& path, CheckLog& log);
+
+  /// The datasets of a task; those of the last task asked for stay open (their chunk caches with them).
+  const TaskData& open(const TaskHeader& task) {
+    silence_hdf5();  // its setting is per thread, and the reading thread may have changed
+    if (!current || current_name != task.name) {
+      current.reset();
+      current = std::make_unique<TaskData>(open_task(source, task));
+      current_name = task.name;
+    }
+    return *current;
+  }
+
+  Hdf5Source source;
+  CacheContents contents;
+  std::string current_name;
+  std::unique_ptr<TaskData> current;
+};
+
+namespace {
+
+void require_range(std::int64_t first, std::int64_t count, std::int64_t size) {
+  if (first < 0 || count < 0 || first > size || count > size - first)
+    throw std::logic_error("activation file: rows out of range");
+}
+
+void check_examples(const Hdf5Source& source, const TaskHeader& task, const TaskData& data, CheckLog& log) {
+  const std::string path = "/tasks/" + task.name;
+  constexpr std::int64_t kBlock = 4096;
+  const bool windows = log.run(path + "/window: values", [&] {
+    for (std::int64_t first = 0; first < task.examples; first += kBlock)
+      read_task_windows(source, data, first, std::min(kBlock, task.examples - first));
+  });
+  log.run(path + ": positions and triplets", [&] {
+    for (std::int64_t e = 0; e < task.examples; ++e) {
+      const std::int64_t window = windows ? read_task_windows(source, data, e, 1)[0] : 0;
+      read_task_slots(source, task, data, e, window, windows);
+    }
+  });
+}
+
+}  // namespace
+
+/// Opens a cache and reads what it says about itself; with `log` going on after failures, everything else
+/// that is no vector, too.
+std::unique_ptr<ActivationFile::Impl> ActivationFile::Impl::load(const std::string& path, CheckLog& log) {
+  auto impl = std::make_unique<Impl>(path);
+  impl->contents = read_contents(impl->source, log);
+  for (const TaskHeader& task : impl->contents.tasks) {
+    const std::string where = "/tasks/" + task.name;
+    const TaskData* data = nullptr;
+    if (!log.run(where + ": readable", [&] { data = &impl->open(task); })) continue;
+    if (task.has_example_id)
+      log.run(where + "/example_id: unique", [&] { check_unique_ids(impl->source, task, *data); });
+    if (log.goes_on()) check_examples(impl->source, task, *data, log);
+  }
+  return impl;
+}
+
+ActivationFile::ActivationFile(const std::string& path) {
+  const auto load = [&] {
+    CheckLog log(false);
+    impl_ = Impl::load(path, log);
+  };
+  probe_hdf5(path, load);
+  load();
+}
+
+ActivationFile::~ActivationFile() = default;
+ActivationFile::ActivationFile(ActivationFile&&) noexcept = default;
+ActivationFile& ActivationFile::operator=(ActivationFile&&) noexcept = default;
+
+std::vector<CheckResult> ActivationFile::check(const std::string& path) {
+  std::vector<CheckResult> results;
+  const auto load = [&] {
+    CheckLog log(true);
+    Impl::load(path, log);
+    results = std::move(log.results);
+  };
+  probe_hdf5(path, load);
+  load();
+  return results;
+}
+
+const std::string& ActivationFile::path() const { return impl_->source.path(); }
+const ModelHeader& ActivationFile::model() const { return impl_->contents.model; }
+const std::vector<TaskHeader>& ActivationFile::tasks() const { return impl_->contents.tasks; }
+const std::string& ActivationFile::created_by() const { return impl_->contents.created_by; }
+
+std::vector<std::int64_t> ActivationFile::read_windows(const TaskHeader& task, std::int64_t first,
+                                                       std::int64_t count) const {
+  require_range(first, count, task.examples);
+  return read_task_windows(impl_->source, impl_->open(task), first, count);
+}
+
+std::vector<std::string> ActivationFile::read_example_ids(const TaskHeader& task, std::int64_t first,
+                                                          std::int64_t count) const {
+  require_range(first, count, task.examples);
+  return read_task_ids(impl_->source, impl_->open(task), first, count);
+}
+
+ExampleSlots ActivationFile::read_slots(const TaskHeader& task, std::int64_t example, std::int64_t window,
+                                        bool check_window) const {
+  require_range(example, 1, task.examples);
+  return read_task_slots(impl_->source, task, impl_->open(task), example, window, check_window);
+}
+
+void ActivationFile::read_block(const TaskHeader& task, Side side, std::int64_t example, int layer_slot,
+                                int first_head, int heads, RawBlock& block) const {
+  const bool query = side == Side::kQuery;
+  require_range(example, 1, task.examples);
+  require_range(layer_slot, 1, std::ssize(task.layers));
+  require_range(first_head, heads, query ? task.query_heads : task.kv_heads);
+  const TaskData& data = impl_->open(task);
+  const Hdf5Dataset& set = query ? data.query : data.key;
+  block.type = query ? task.query_type : task.key_type;
+  block.heads = heads;
+  block.tokens = query ? task.query_slots : task.key_slots;
+  block.head_dim = task.head_dim;
+  const std::size_t size = element_size(block.type);
+  const auto head_values = static_cast<std::size_t>(block.tokens * block.head_dim);
+  const std::size_t values = static_cast<std::size_t>(heads) * head_values;
+  block.bytes.resize(values * size);
+  if (values == 0) return;
+  if (set.offset >= 0) {
+    const std::int64_t head =
+        (example * std::ssize(task.layers) + layer_slot) * (query ? task.query_heads : task.kv_heads) +
+        first_head;
+    impl_->source.read_bytes(set, set.offset + head * static_cast<std::int64_t>(head_values * size),
+                             values * size, block.bytes.data());
+  } else {
+    // The stored type on both sides: HDF5 then copies bytes; its own float conversion is a hundred times
+    // slower than reading.
+    impl_->source.read(set, set.type.get(), {example, layer_slot, first_head, 0, 0},
+                       {1, 1, heads, block.tokens, block.head_dim}, block.bytes.data());
+  }
+  const H5T_order_t native = std::endian::native == std::endian::big ? H5T_ORDER_BE : H5T_ORDER_LE;
+  if (H5Tget_order(set.type.get()) != native) swap_bytes(block.bytes.data(), values, size);
+}
+
+}  // namespace rope

@@ -1,0 +1,261 @@
+// Datasets of a checked HDF5 file.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+
+#include "profiler/clean_text.hpp"
+#include "profiler/hdf5_read.hpp"
+
+namespace rope {
+namespace {
+
+/// No filter shrinks data much more than a thousandfold (deflate: 1032), and chunks that were never written
+/// are rare: a dataset that claims more than this many times the file is refused.
+constexpr std::int64_t kMostExpansion = 4096, kExpansionSlack = std::int64_t{16} << 20;
+constexpr std::int64_t kLargestChunk = std::int64_t{1} << 30;
+constexpr std::int64_t kChunkCache = std::int64_t{64} << 20;
+
+/// Product of sizes, or -1 past 2^62.
+std::int64_t product(const std::vector<std::int64_t>& shape, std::int64_t first) {
+  std::int64_t total = first;
+  for (const std::int64_t n : shape) {
+    if (n < 0) return -1;
+    if (n != 0 && total > (std::int64_t{1} << 62) / n) return -1;
+    total *= n;
+  }
+  return total;
+}
+
+/// Bytes of the chunks that one index of the first axis touches.
+std::int64_t row_bytes(const Hdf5Dataset& set) {
+  std::int64_t total = static_cast<std::int64_t>(set.element_bytes);
+  for (std::size_t i = 0; i < set.shape.size(); ++i) {
+    const std::int64_t chunks = i == 0 ? 1 : (set.shape[i] + set.chunk[i] - 1) / set.chunk[i];
+    total = product({chunks, set.chunk[i]}, total);
+    if (total < 0 || total > kChunkCache) return kChunkCache;
+  }
+  return total;
+}
+
+Hdf5Handle cache_plist(const Hdf5Dataset& set) {
+  const std::int64_t chunk = product(set.chunk, static_cast<std::int64_t>(set.element_bytes));
+  const std::int64_t bytes = std::max(row_bytes(set), chunk);
+  Hdf5Handle plist(H5Pcreate(H5P_DATASET_ACCESS));
+  constexpr std::size_t kSlots = 12421;  // HDF5's table holds one chunk per slot
+  H5Pset_chunk_cache(plist.get(), kSlots, static_cast<std::size_t>(bytes), 1.0);
+  return plist;
+}
+
+}  // namespace
+
+std::string shape_text(const std::vector<std::int64_t>& shape) {
+  return fmt::format("[{}]", fmt::join(shape, ", "));
+}
+
+void Hdf5Source::check_size(const Hdf5Dataset& set) const {
+  const std::int64_t claimed = product(set.shape, static_cast<std::int64_t>(set.element_bytes));
+  const std::int64_t most = bytes_ * kMostExpansion + kExpansionSlack;
+  if (claimed < 0 || claimed > most)
+    throw error(set.path, fmt::format("a size that a file of {} bytes can hold", bytes_),
+                fmt::format("a claim of {} elements of {} bytes", shape_text(set.shape), set.element_bytes));
+  if (set.chunk.empty()) return;
+  const std::int64_t chunk = product(set.chunk, static_cast<std::int64_t>(set.element_bytes));
+  if (chunk <= 0 || chunk > std::min(most, kLargestChunk))
+    throw error(set.path, fmt::format("chunks that a file of {} bytes can hold, at most 1 GiB", bytes_),
+                fmt::format("chunks of {} elements of {} bytes", shape_text(set.chunk), set.element_bytes));
+}
+
+void Hdf5Source::check_filters(const Hdf5Dataset& set, hid_t plist) const {
+  const int count = H5Pget_nfilters(plist);
+  for (int i = 0; i < count; ++i) {
+    unsigned flags = 0, config = 0;
+    std::size_t values = 0;
+    std::array<char, 64> name{};
+    const H5Z_filter_t filter = H5Pget_filter2(plist, static_cast<unsigned>(i), &flags, &values, nullptr,
+                                               name.size() - 1, name.data(), &config);
+    if (filter < 0) throw error(set.path, "readable filters", "damage: " + hdf5_error_text());
+    if (H5Zfilter_avail(filter) > 0) continue;
+    hdf5_error_text();  // the search for a plugin leaves its own complaints behind
+    throw error(
+        set.path, "a compression that this HDF5 library can decode",
+        fmt::format("filter {} {}", filter, quoted(name.data())),
+        "install HDF5 filter plugins (Debian package hdf5-filter-plugin) and set HDF5_PLUGIN_PATH where "
+        "they lie elsewhere, or store the dataset with gzip, LZF or no filter");
+  }
+}
+
+void Hdf5Source::check_storage(Hdf5Dataset& set, hid_t plist) const {
+  const H5D_layout_t layout = H5Pget_layout(plist);
+  if (layout == H5D_VIRTUAL) throw error(set.path, "a dataset stored in this file", "a virtual dataset");
+  if (H5Pget_external_count(plist) != 0)
+    throw error(set.path, "a dataset stored in this file", "external storage");
+  if (layout != H5D_CONTIGUOUS && layout != H5D_CHUNKED && layout != H5D_COMPACT)
+    throw error(set.path, "contiguous, chunked or compact storage", "damage: " + hdf5_error_text());
+  set.contiguous = layout == H5D_CONTIGUOUS;
+  set.filtered = H5Pget_nfilters(plist) > 0;
+  if (layout != H5D_CHUNKED) return;
+  std::array<hsize_t, H5S_MAX_RANK> chunk{};
+  const int rank = H5Pget_chunk(plist, H5S_MAX_RANK, chunk.data());
+  if (rank < 0) throw error(set.path, "readable chunk sizes", "damage: " + hdf5_error_text());
+  for (int i = 0; i < rank; ++i)
+    set.chunk.push_back(
+        static_cast<std::int64_t>(std::min<hsize_t>(chunk[static_cast<std::size_t>(i)], hsize_t{1} << 62)));
+}
+
+Hdf5Dataset Hdf5Source::dataset(const Hdf5Group& parent, const std::string& name, bool cache_rows) const {
+  check_link(parent, name);
+  Hdf5Dataset set;
+  set.path = parent.path == "/" ? "/" + name : parent.path + "/" + name;
+  const auto damaged = [&] { return error(set.path, "a dataset", "damage: " + hdf5_error_text()); };
+  set.handle = Hdf5Handle(H5Oopen(parent.handle.get(), name.c_str(), H5P_DEFAULT));
+  if (!set.handle.valid()) throw damaged();
+  if (H5Iget_type(set.handle.get()) != H5I_DATASET) throw error(set.path, "a dataset", "a group or type");
+  const Hdf5Handle plist(H5Dget_create_plist(set.handle.get()));
+  if (!plist.valid()) throw damaged();
+  check_storage(set, plist.get());  // before the shape: a virtual dataset opens other files to tell its own
+  const Hdf5Handle space(H5Dget_space(set.handle.get()));
+  set.type = Hdf5Handle(H5Dget_type(set.handle.get()));
+  const int rank = space.valid() ? H5Sget_simple_extent_ndims(space.get()) : -1;
+  if (rank < 0 || rank > H5S_MAX_RANK || !set.type.valid()) throw damaged();
+  if (H5Sget_simple_extent_type(space.get()) == H5S_NULL) throw error(set.path, "data", "a null dataspace");
+  std::array<hsize_t, H5S_MAX_RANK> shape{};
+  if (H5Sget_simple_extent_dims(space.get(), shape.data(), nullptr) < 0) throw damaged();
+  for (int i = 0; i < rank; ++i)
+    set.shape.push_back(
+        static_cast<std::int64_t>(std::min<hsize_t>(shape[static_cast<std::size_t>(i)], hsize_t{1} << 62)));
+  if (!set.chunk.empty() && set.chunk.size() != set.shape.size())
+    throw error(set.path, "chunks of the dataset's rank", shape_text(set.chunk));
+  set.type_class = H5Tget_class(set.type.get());
+  set.element_bytes = H5Tget_size(set.type.get());
+  if (set.element_bytes == 0) throw damaged();
+  check_size(set);
+  check_filters(set, plist.get());
+  if (set.contiguous) {
+    const haddr_t offset = H5Dget_offset(set.handle.get());
+    H5Eclear2(H5E_DEFAULT);
+    const std::int64_t size = product(set.shape, static_cast<std::int64_t>(set.element_bytes));
+    if (offset != HADDR_UNDEF && size > 0) {
+      if (offset > static_cast<haddr_t>(bytes_) || size > bytes_ - static_cast<std::int64_t>(offset))
+        throw error(set.path, fmt::format("data inside the file's {} bytes", bytes_),
+                    fmt::format("bytes {} to {}", offset, offset + static_cast<haddr_t>(size)),
+                    "the file may be truncated");
+      set.offset = static_cast<std::int64_t>(offset);
+    }
+  }
+  if (cache_rows && set.filtered && !set.chunk.empty()) {
+    const Hdf5Handle access = cache_plist(set);
+    set.handle.close();
+    set.handle = Hdf5Handle(H5Dopen2(parent.handle.get(), name.c_str(), access.get()));
+    if (!set.handle.valid()) throw damaged();
+  }
+  return set;
+}
+
+void Hdf5Source::read(const Hdf5Dataset& set, hid_t memory_type, const std::vector<std::int64_t>& start,
+                      const std::vector<std::int64_t>& count, void* out) const {
+  const std::vector<hsize_t> first(start.begin(), start.end()), size(count.begin(), count.end());
+  // The memory space has the file's rank: with another one HDF5 walks chunks element by element.
+  const int rank = static_cast<int>(size.size());
+  const Hdf5Handle memory(rank == 0 ? H5Screate(H5S_SCALAR) : H5Screate_simple(rank, size.data(), nullptr));
+  const Hdf5Handle space(H5Dget_space(set.handle.get()));
+  if (!memory.valid() || !space.valid() ||
+      (rank > 0 &&
+       H5Sselect_hyperslab(space.get(), H5S_SELECT_SET, first.data(), nullptr, size.data(), nullptr) < 0) ||
+      H5Dread(set.handle.get(), memory_type, memory.get(), space.get(), H5P_DEFAULT, out) < 0)
+    throw error(set.path, "readable data", "damage: " + hdf5_error_text());
+}
+
+void Hdf5Source::read_bytes(const Hdf5Dataset& set, std::int64_t offset, std::size_t count, void* out) const {
+  auto* to = static_cast<std::byte*>(out);
+  while (count > 0) {
+    const ssize_t got = pread(descriptor_, to, count, offset);
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0)
+      throw error(set.path, "readable data", got < 0 ? std::strerror(errno) : "the end of the file");
+    to += got;
+    offset += got;
+    count -= static_cast<std::size_t>(got);
+  }
+}
+
+std::vector<std::int64_t> Hdf5Source::read_integers(const Hdf5Dataset& set,
+                                                    const std::vector<std::int64_t>& start,
+                                                    const std::vector<std::int64_t>& count) const {
+  std::vector<std::int64_t> values(static_cast<std::size_t>(product(count, 1)));
+  if (!values.empty()) read(set, H5T_NATIVE_INT64, start, count, values.data());
+  return values;
+}
+
+std::vector<double> Hdf5Source::read_doubles(const Hdf5Dataset& set) const {
+  constexpr std::int64_t kMost = std::int64_t{1} << 26;  // 512 MiB
+  const std::int64_t count = product(set.shape, 1);
+  if (count > kMost) throw error(set.path, fmt::format("at most {} values", kMost), fmt::format("{}", count));
+  std::vector<double> values(static_cast<std::size_t>(count));
+  if (count > 0)
+    read(set, H5T_NATIVE_DOUBLE, std::vector<std::int64_t>(set.shape.size(), 0), set.shape, values.data());
+  return values;
+}
+
+std::vector<std::string> Hdf5Source::read_texts(const Hdf5Dataset& set, std::int64_t first,
+                                                std::int64_t count) const {
+  std::vector<std::string> texts;
+  if (count <= 0) return texts;
+  texts.reserve(static_cast<std::size_t>(count));
+  const std::size_t n = static_cast<std::size_t>(count);
+  if (H5Tis_variable_str(set.type.get()) > 0) {
+    std::vector<char*> pointers(n, nullptr);
+    const hsize_t size = n;
+    const Hdf5Handle memory(H5Screate_simple(1, &size, nullptr));
+    try {
+      read(set, set.type.get(), {first}, {count}, pointers.data());
+    } catch (...) {
+      H5Dvlen_reclaim(set.type.get(), memory.get(), H5P_DEFAULT, pointers.data());
+      throw;
+    }
+    for (const char* text : pointers) texts.emplace_back(text == nullptr ? "" : text);
+    H5Dvlen_reclaim(set.type.get(), memory.get(), H5P_DEFAULT, pointers.data());
+    return texts;
+  }
+  const std::size_t bytes = set.element_bytes;
+  std::vector<char> all(n * bytes);
+  read(set, set.type.get(), {first}, {count}, all.data());
+  const bool spaces = H5Tget_strpad(set.type.get()) == H5T_STR_SPACEPAD;
+  for (std::size_t i = 0; i < n; ++i) {
+    std::string text(all.data() + i * bytes, bytes);
+    text.resize(std::min(text.find('\0'), text.size()));
+    if (spaces) text.resize(text.find_last_not_of(' ') + 1);
+    texts.push_back(std::move(text));
+  }
+  return texts;
+}
+
+void Hdf5Source::require_shape(const Hdf5Dataset& set, const std::vector<std::int64_t>& shape,
+                               const std::string& meaning) const {
+  if (set.shape != shape)
+    throw error(set.path, "shape " + meaning + " = " + shape_text(shape), shape_text(set.shape));
+}
+
+void Hdf5Source::require_integers(const Hdf5Dataset& set) const {
+  if (set.type_class != H5T_INTEGER || !is_plain_number(set.type.get()))
+    throw error(set.path, "an integer type", type_text(set.type.get()));
+}
+
+void Hdf5Source::require_floats(const Hdf5Dataset& set) const {
+  if (set.type_class != H5T_FLOAT || !is_plain_number(set.type.get()))
+    throw error(set.path, "a float type", type_text(set.type.get()));
+}
+
+void Hdf5Source::require_texts(const Hdf5Dataset& set) const {
+  constexpr std::size_t kLongest = 4096;
+  if (set.type_class != H5T_STRING) throw error(set.path, "text", type_text(set.type.get()));
+  if (H5Tis_variable_str(set.type.get()) <= 0 && set.element_bytes > kLongest)
+    throw error(set.path, fmt::format("texts of at most {} bytes", kLongest),
+                fmt::format("{} bytes", set.element_bytes));
+}
+
+}  // namespace rope

@@ -1,0 +1,107 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "profiler/error.hpp"
+#include "profiler/hdf5_handle.hpp"
+
+namespace rope {
+
+/// A group, and its path for messages.
+struct Hdf5Group {
+  Hdf5Handle handle;
+  std::string path;
+};
+
+/// A dataset whose storage and claimed size were checked.
+struct Hdf5Dataset {
+  Hdf5Handle handle, type;
+  std::string path;
+  std::vector<std::int64_t> shape;  ///< empty = scalar
+  H5T_class_t type_class = H5T_NO_CLASS;
+  std::size_t element_bytes = 0;
+  bool contiguous = false;
+  std::int64_t offset = -1;         ///< first byte in the file where contiguous and written, else -1
+  std::vector<std::int64_t> chunk;  ///< empty unless chunked
+  bool filtered = false;
+};
+
+/// An HDF5 file opened for careful reading, shared by the readers of caches and of profiles. Every access is
+/// checked before use: only hard links (or soft links to a neighbour in the same group) are followed; virtual
+/// and external storage, missing filters, and sizes that the file cannot hold are refused. Every failure is a
+/// UserError with the file, the HDF5 path, what was expected and what was found.
+class Hdf5Source {
+ public:
+  explicit Hdf5Source(const std::string& path);
+  ~Hdf5Source();
+  Hdf5Source(const Hdf5Source&) = delete;
+  Hdf5Source& operator=(const Hdf5Source&) = delete;
+
+  const std::string& path() const { return path_; }
+  std::int64_t bytes() const { return bytes_; }
+
+  Hdf5Group root() const;
+  std::vector<std::string> names(const Hdf5Group& group) const;  ///< of its links, sorted
+  bool has(const Hdf5Group& group, const std::string& name) const;
+  Hdf5Group group(const Hdf5Group& parent, const std::string& name) const;
+  /// `cache_rows`: keep the decoded chunks of one index of the first axis, for readers that take such a row
+  /// in pieces (up to 64 MiB, or one chunk).
+  Hdf5Dataset dataset(const Hdf5Group& parent, const std::string& name, bool cache_rows = false) const;
+  bool same_object(const Hdf5Group& a, const Hdf5Group& b) const;
+
+  /// Attributes of a group or dataset; nullopt when absent. Strings may be of fixed or variable length,
+  /// values scalars or arrays of one element, integers stored as whole floats.
+  std::optional<std::string> text(hid_t object, const std::string& object_path,
+                                  const std::string& name) const;
+  std::optional<std::int64_t> integer(hid_t object, const std::string& object_path,
+                                      const std::string& name) const;
+  std::optional<double> number(hid_t object, const std::string& object_path, const std::string& name) const;
+
+  /// Hyperslab [start, start + count) of every axis into `out`, rows packed; `memory_type` decides the
+  /// element's form.
+  void read(const Hdf5Dataset& set, hid_t memory_type, const std::vector<std::int64_t>& start,
+            const std::vector<std::int64_t>& count, void* out) const;
+  /// Bytes straight from the file (`offset` of a contiguous dataset).
+  void read_bytes(const Hdf5Dataset& set, std::int64_t offset, std::size_t count, void* out) const;
+  /// Any integer type, as int64 (unsigned values beyond it become its largest value).
+  std::vector<std::int64_t> read_integers(const Hdf5Dataset& set, const std::vector<std::int64_t>& start,
+                                          const std::vector<std::int64_t>& count) const;
+  std::vector<double> read_doubles(const Hdf5Dataset& set) const;  ///< all of it: small datasets only
+  std::vector<std::string> read_texts(const Hdf5Dataset& set, std::int64_t first, std::int64_t count) const;
+
+  void require_shape(const Hdf5Dataset& set, const std::vector<std::int64_t>& shape,
+                     const std::string& meaning) const;
+  void require_integers(const Hdf5Dataset& set) const;
+  void require_floats(const Hdf5Dataset& set) const;
+  void require_texts(const Hdf5Dataset& set) const;
+
+  UserError error(const std::string& where, const std::string& expected, const std::string& found,
+                  const std::string& hint = {}) const {
+    return input_error(path_, where, expected, found, hint);
+  }
+
+ private:
+  void check_link(const Hdf5Group& parent, const std::string& name) const;
+  void check_storage(Hdf5Dataset& set, hid_t plist) const;
+  void check_filters(const Hdf5Dataset& set, hid_t plist) const;
+  void check_size(const Hdf5Dataset& set) const;
+  Hdf5Handle one_value(hid_t object, const std::string& where, const std::string& name) const;
+
+  std::string path_;
+  std::int64_t bytes_ = 0;
+  int descriptor_ = -1;
+  Hdf5Handle file_;
+};
+
+/// "[12, 30, 9, 4, 64]"
+std::string shape_text(const std::vector<std::int64_t>& shape);
+/// An integer or float of at most 8 bytes without gaps: sign on top, then exponent, then mantissa. Others are
+/// legal HDF5, but no writer makes them and the library's conversion of damaged ones crashes.
+bool is_plain_number(hid_t type);
+/// "32-bit integer", "text", "compound", ...
+std::string type_text(hid_t type);
+
+}  // namespace rope
