@@ -48,6 +48,14 @@ std::string name_of_letter(char letter) {
       return "chunked_attention";
     case 'i':
       return "indexed_attention";
+    case 'h':
+      return "hybrid";
+    case 'r':
+      return "reference_sliding_attention";
+    case 'C':
+      return "compressed_sparse_attention";
+    case 'H':
+      return "heavily_compressed_attention";
     case 'l':
       return "linear_attention";
     case 'v':
@@ -59,7 +67,7 @@ std::string name_of_letter(char letter) {
   }
 }
 
-Names from_pattern(std::string_view pattern, bool last_layer_full, int count) {
+Names from_pattern(std::string_view pattern, const ModelFamily& family, int count) {
   const std::size_t bar = pattern.find('|');
   const std::string_view beginning =
       bar == std::string_view::npos ? std::string_view{} : pattern.substr(0, bar);
@@ -68,7 +76,8 @@ Names from_pattern(std::string_view pattern, bool last_layer_full, int count) {
   for (std::size_t i = 0; i < static_cast<std::size_t>(count); ++i)
     names.push_back(name_of_letter(
         i < beginning.size() ? beginning[i] : repeated[(i - beginning.size()) % repeated.size()]));
-  if (last_layer_full && !names.empty()) names.back() = "full_attention";
+  if (family.pattern_from_end) std::reverse(names.begin(), names.end());
+  if (family.last_layer_full) names.back() = "full_attention";
   return names;
 }
 
@@ -117,8 +126,10 @@ std::optional<Names> listed_kinds(const ConfigNode& config, int count) {
     if (names->size() != wanted && !(longer && names->size() > wanted))
       config.fail(key, std::to_string(count) + " entries, one a layer", std::to_string(names->size()));
     names->resize(wanted);
+    const bool local =
+        config.which({"attention_window_size"}) != "";  // RecurrentGemma: all its attention slides
     for (std::string& name : *names) {
-      name = current_name(name);
+      name = local && name == "attention" ? "sliding_attention" : current_name(name);
       if (!is_known(name))
         config.warn(config.full_key(key) + ": unknown kind " + name + " is taken as full attention");
     }
@@ -146,6 +157,16 @@ std::optional<Names> encoded_kinds(const ConfigNode& config, int count) {
   if (config.mentions("attn_type_list"))
     if (const auto flags = config.numbers("attn_type_list"); flags && !flags->empty())
       return from_flags(config, "attn_type_list", *flags, full, linear, count);
+  if (config.mentions("compress_ratios"))  // DeepSeek-V4
+    if (const auto ratios = config.numbers("compress_ratios"); ratios && !ratios->empty()) {
+      if (ratios->size() < static_cast<std::size_t>(count))
+        config.fail("compress_ratios", std::to_string(count) + " entries, one a layer",
+                    std::to_string(ratios->size()));
+      Names names;
+      for (std::size_t i = 0; i < static_cast<std::size_t>(count); ++i)
+        names.push_back((*ratios)[i] == 0.0 ? sliding : name_of_letter((*ratios)[i] > 4.0 ? 'H' : 'C'));
+      return names;
+    }
   if (config.mentions("full_attn_idxs"))
     if (const auto indexes = config.numbers("full_attn_idxs"))
       return from_indexes(config, "full_attn_idxs", *indexes, 0, full, "conv", count);
@@ -207,14 +228,37 @@ std::int64_t sliding_window_of(const ConfigNode& config) {
   return 0;
 }
 
+/// Command A's mixture: the first, dense layers have a pattern of their own.
+Names cohere_moe_kinds(const ConfigNode& config, int count) {
+  const std::int64_t dense = config.integer("first_k_dense_replace", 0, count).value_or(0);
+  const std::int64_t first = config.integer("prefix_dense_sliding_window_pattern", 1, kLongest).value_or(1);
+  const std::int64_t rest = config.integer("sliding_window_pattern", 1, kLongest).value_or(4);
+  Names names;
+  for (std::int64_t i = 0; i < count; ++i) {
+    const bool slides_here = i < dense ? (i + 1) % first != 0 : (i - dense + 1) % rest != 0;
+    names.push_back(slides_here ? "sliding_attention" : "full_attention");
+  }
+  return names;
+}
+
+/// ... and rotates in dense layers even where they do not slide.
+bool cohere_moe_rotates(const ConfigNode& config, std::size_t layer) {
+  if (config.integer("prefix_dense_sliding_window_pattern", 1, kLongest).value_or(1) != 1) return false;
+  if (config.mentions("mlp_layer_types"))
+    if (const auto types = config.texts("mlp_layer_types"))
+      return layer < types->size() && (*types)[layer] == "dense";
+  return static_cast<std::int64_t>(layer) < config.integer("first_k_dense_replace", 0, kLongest).value_or(0);
+}
+
 /// Names where the config has no list: windows by the rules of activation-format.md.
 Names derived_kinds(const ConfigNode& config, const ModelFamily& family, std::int64_t window, int count) {
   if (auto encoded = encoded_kinds(config, count)) return *encoded;
+  if (config.owner() == "cohere2_moe" && window > 0) return cohere_moe_kinds(config, count);
   const bool off = !config.boolean("use_sliding_window").value_or(true) || window == 0;
   const std::string pattern = pattern_of(config, family);
   const bool only_slides = pattern.find_first_not_of("sf|") == std::string::npos;
   if (!pattern.empty() && (!only_slides || off)) {
-    Names names = from_pattern(pattern, family.last_layer_full, count);
+    Names names = from_pattern(pattern, family, count);
     if (off)
       for (std::string& name : names)
         if (slides(name)) name = "full_attention";
@@ -227,7 +271,7 @@ Names derived_kinds(const ConfigNode& config, const ModelFamily& family, std::in
     for (int i = 0; i < count; ++i) names.push_back(i >= first ? "sliding_attention" : "full_attention");
     return names;
   }
-  if (!pattern.empty()) return from_pattern(pattern, family.last_layer_full, count);
+  if (!pattern.empty()) return from_pattern(pattern, family, count);
   return Names(static_cast<std::size_t>(count), "sliding_attention");
 }
 
@@ -239,6 +283,13 @@ std::vector<double> rope_flags(const ConfigNode& config, int count) {
     if (flags && !flags->empty()) {
       from_flags(config, key, *flags, "", "", count);
       return *flags;
+    }
+  }
+  if (config.mentions("layer_rope_theta")) {  // 0 = the layer does not rotate
+    if (auto thetas = config.numbers("layer_rope_theta"); thetas && !thetas->empty()) {
+      for (double& theta : *thetas) theta = theta != 0.0 ? 1.0 : 0.0;
+      from_flags(config, "layer_rope_theta", *thetas, "", "", count);
+      return *thetas;
     }
   }
   if (!config.find("no_rope_layer_interval")) return {};
@@ -254,7 +305,9 @@ bool config_rotates(const ConfigNode& config) {
   if (config.mentions("position_embedding_type") || type == "granitemoehybrid") {
     const std::string name = config.text("position_embedding_type").value_or("");
     if (type == "granitemoehybrid") return name == "rope";
-    if (name == "nope" || name == "alibi" || name == "none") return false;
+    for (const char* other :
+         {"nope", "none", "alibi", "absolute", "learned", "relative_key", "relative_key_query"})
+      if (name == other) return false;
   }
   if (config.mentions("alibi") && config.boolean("alibi").value_or(false)) return false;
   if (config.mentions("mla_use_nope") && config.boolean("mla_use_nope").value_or(false)) return false;
@@ -289,7 +342,8 @@ std::vector<LayerKind> read_layer_kinds(const ConfigNode& config, const ModelFam
     kind.rotates = kind.attention && rotating && (flags.empty() || flags[i] == 1.0);
     const bool only_sliding = family.rotates == ModelFamily::Rotates::kSlidingOnly ||
                               (family.rotates == ModelFamily::Rotates::kSlidingOnlyIfWindow && window > 0);
-    if (only_sliding && !slides(kind.name)) kind.rotates = false;
+    if (only_sliding && !slides(kind.name) && flags.empty())
+      kind.rotates = kind.rotates && config.owner() == "cohere2_moe" && cohere_moe_rotates(config, i);
   }
   if (without_window)
     config.warn("some layers are sliding or chunked but the config gives no width: no window is assumed");

@@ -25,7 +25,7 @@ ConfigNode decoder_node(const nlohmann::json& root, const std::string& where, Wa
   for (int depth = 0; depth < 4; ++depth) {
     std::optional<ConfigNode> inner;
     for (const char* key : {"thinker_config", "text_config", "llm_config", "language_config",
-                            "language_model_config", "decoder"}) {
+                            "language_model_config", "vlm_config", "decoder_config", "decoder"}) {
       const auto it = node.own().find(key);
       if (it == node.own().end() || !it->is_object() || it->empty()) continue;
       inner = node.object(key);
@@ -80,6 +80,8 @@ LayerOverrides read_overrides(const ConfigNode& config, int layers) {
   take(config, "swa_head_dim", sliding, "head_dim");
   take(config, "swa_num_attention_heads", sliding, "num_attention_heads");
   take(config, "swa_num_key_value_heads", sliding, "num_key_value_heads");
+  for (const char* key : {"kv_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim"})
+    take(config, (std::string("swa_") + key).c_str(), sliding, key);
   if (config.mentions("attention_other_setting")) {  // Step-3.5
     if (const auto other = config.object("attention_other_setting")) {
       take(*other, "head_dim", sliding, "head_dim");
@@ -258,6 +260,11 @@ int layer_count(const ConfigNode& config) {
   const std::string key =
       config.which({"num_hidden_layers", "n_layer", "n_layers", "num_layers", "num_transformer_layers"});
   if (key.empty())
+    for (const char* list : {"layer_types", "layers_block_type", "hybrid_override_pattern"})
+      if (config.mentions(list) && config.find(list) && config.find(list)->size() > 1 &&
+          config.find(list)->size() <= kMostLayers)
+        return static_cast<int>(config.find(list)->size());
+  if (key.empty())
     config.refuse("num_hidden_layers", "missing", "store the whole config.json, or the decoder's part of it");
   const auto count = static_cast<int>(*config.integer(key, 1, kMostLayers));
   // LongCat counts blocks of two attention layers.
@@ -302,15 +309,25 @@ class RopeCache {
   std::size_t numbers_ = 0;
 };
 
-/// False for the layers that Step-3.5 and OLMo 3 leave unscaled.
-bool is_scaled(const ConfigNode& config, const std::vector<std::string>& yarn_only, RopeCache& cache,
-               const std::string& kind) {
+/// Which layers take the scaling of a flat entry: Step-3.5 names kinds, Molmo 2 layers, OLMo 3 has full ones.
+struct ScaledLayers {
+  std::vector<std::string> kinds;             ///< empty: all
+  std::optional<std::vector<double>> layers;  ///< absent: all
+};
+
+bool is_scaled(const ConfigNode& config, const ScaledLayers& scaled, RopeCache& cache,
+               const LayerModel& layer) {
+  if (scaled.layers &&
+      std::find(scaled.layers->begin(), scaled.layers->end(), layer.layer) == scaled.layers->end())
+    return false;
+  const std::vector<std::string>& yarn_only = scaled.kinds;
+  const std::string& kind = layer.kind;
   if (!yarn_only.empty()) return std::find(yarn_only.begin(), yarn_only.end(), kind) != yarn_only.end();
   return !(config.owner() == "olmo3" && kind == "sliding_attention" && !cache.entry(kind).nested);
 }
 
 void read_rope(const ConfigNode& config, const ModelFamily& family, const std::optional<Latent>& latent,
-               int layers, const std::vector<std::string>& yarn_only, RopeCache& cache, LayerModel& layer) {
+               int layers, const ScaledLayers& scaled, RopeCache& cache, LayerModel& layer) {
   layer.rope_type = "none";
   if (!layer.has_attention || family.rotates == ModelFamily::Rotates::kNone) return;
   RopeRequest request;
@@ -318,8 +335,10 @@ void read_rope(const ConfigNode& config, const ModelFamily& family, const std::o
   request.head_dim = layer.head_dim;
   if (latent) request.rotary_dim = latent->rotary;
   request.theta = listed_number(config, "rope_theta", layer.layer, layers);
+  if (!request.theta && layer.rotates)
+    request.theta = listed_number(config, "layer_rope_theta", layer.layer, layers);
   request.partial = listed_number(config, "partial_rotary_factors", layer.layer, layers);
-  request.scaled = is_scaled(config, yarn_only, cache, layer.kind);
+  request.scaled = is_scaled(config, scaled, cache, layer);
   const auto parameters = cache.get(request);
   if (!parameters) {
     layer.rotates = false;
@@ -356,8 +375,10 @@ ModelConfig parse_model_config(std::string_view text, const std::string& where) 
   const LayerOverrides overrides = read_overrides(config, count);
   const double softcap = config.number("attn_logit_softcapping").value_or(0.0);
   if (softcap < 0.0) config.fail("attn_logit_softcapping", "a number above 0", std::to_string(softcap));
-  std::vector<std::string> yarn_only;
-  if (config.mentions("yarn_only_types")) yarn_only = config.texts("yarn_only_types").value_or(yarn_only);
+  ScaledLayers scaled;
+  if (config.mentions("yarn_only_types"))
+    scaled.kinds = config.texts("yarn_only_types").value_or(scaled.kinds);
+  if (config.mentions("rope_scaling_layers")) scaled.layers = config.numbers("rope_scaling_layers");
 
   RopeCache cache(config);
   model.layers.resize(static_cast<std::size_t>(count));
@@ -374,7 +395,7 @@ ModelConfig parse_model_config(std::string_view text, const std::string& where) 
     const ConfigNode* over = overrides.find(i, kind.name);
     const auto latent = latent_of(config, over);
     read_sizes(config, over, latent, count, layer);
-    read_rope(config, family, latent, count, yarn_only, cache, layer);
+    read_rope(config, family, latent, count, scaled, cache, layer);
     const RopeEntry& entry = cache.entry(layer.kind);
     layer.logit_scale = logit_scale_of(config, family, latent, entry, layer);
     layer.softcap = softcap;

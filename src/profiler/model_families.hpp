@@ -12,10 +12,12 @@ struct ModelFamily {
   const char* model_type = "";
 
   /// Kinds of the layers where the config has no `layer_types`: an optional beginning up to '|', then a
-  /// part that repeats. s sliding, f full, c chunked, i indexed, l linear attention, v convolution, m no
-  /// attention. "" = all full or, where the config has a window, all sliding.
+  /// part that repeats. s sliding, f full, c chunked, i indexed, h hybrid, r reference sliding, C and H
+  /// (heavily) compressed, l linear attention, v convolution, m no attention. "" = all full or, where the
+  /// config has a window, all sliding.
   const char* pattern = "";
   bool last_layer_full = false;
+  bool pattern_from_end = false;  ///< the pattern counts back from the last layer
 
   enum class Rotates { kAll, kNone, kSlidingOnly, kSlidingOnlyIfWindow };
   Rotates rotates = Rotates::kAll;

@@ -6,6 +6,7 @@
 
 #include "profiler/error.hpp"
 #include "profiler/model_config.hpp"
+#include "spectral/band_split.hpp"
 
 namespace rope {
 namespace {
@@ -98,19 +99,6 @@ double relative_difference(std::span<const double> stored, std::span<const doubl
     worst = std::max(worst, std::abs(stored[i] - expected[i]) / std::abs(expected[i]));
   }
   return worst;
-}
-
-/// rho of a grid without a config (theory §5); 0 for fewer than two turning pairs.
-double rho_of(std::span<const double> omega) {
-  double low = std::numeric_limits<double>::infinity(), high = 0.0;
-  int count = 0;
-  for (const double w : omega) {
-    if (w <= 0.0) continue;
-    low = std::min(low, w);
-    high = std::max(high, w);
-    ++count;
-  }
-  return count < 2 ? 0.0 : std::pow(low / high, 1.0 / (count - 1));
 }
 
 constexpr double kAgreement = 1e-5;  // activation-format.md
@@ -411,7 +399,7 @@ FrequencyGrid ResolvedModel::grid(int layer, int head, std::int64_t window) cons
   }
   const auto row = inv_freq_row(layer, head);
   grid.omega.assign(row.begin(), row.end());
-  if (!has_config_) grid.rho = rho_of(grid.omega);
+  if (!has_config_) grid.rho = spectral::rho_of_grid(grid.omega);
   return grid;
 }
 

@@ -112,9 +112,11 @@ double theta_of(const ConfigNode& config, const RopeEntry& entry, const RopeRequ
     bool null_local = false;
     for (const char* key : local) null_local = null_local || config.mentions(key);
     // A model type with a grid of its own for local layers does not read rope_theta there.
-    if (nested_defaults && !null_local) keys.clear();
+    if (nested_defaults && !null_local && config.owner() != "olmo3") keys.clear();
     keys.insert(keys.begin(), local.begin(), local.end());
   }
+  if (request.kind == "compressed_sparse_attention" || request.kind == "heavily_compressed_attention")
+    keys.insert(keys.begin(), "compress_rope_theta");
   for (const char* key : keys)
     if (config.mentions(key) && config.own().at(key).is_number())
       return *config.positive(key);
