@@ -8,6 +8,7 @@ std::vector<std::unique_ptr<Command>> all_commands() {
   commands.push_back(make_export());
   commands.push_back(make_sample());
   commands.push_back(make_synth());
+  commands.push_back(make_devices());
   return commands;
 }
 

@@ -13,6 +13,7 @@
 #include "cli/standard_output.hpp"
 #include "cli/suggest.hpp"
 #include "profiler/error.hpp"
+#include "spectral/backend.hpp"
 #include "spectral/simd_targets.hpp"
 
 namespace rope::cli {
@@ -155,6 +156,8 @@ int run_cli(const std::vector<std::string>& arguments, const Streams& streams) {
     return error.closed_pipe() ? kClosedPipe : fail(error.what(), {}, ExitCode::kInput);
   } catch (const UserError& error) {
     return fail(error.what(), error.hint(), error.code());
+  } catch (const spectral::DeviceError& error) {
+    return fail(error.what(), "`rope-profiler devices` says what can be used", ExitCode::kDevice);
   } catch (const std::bad_alloc&) {
     // Not a bug of ours and no device: this input does not fit this machine.
     return fail("out of memory", "fewer --threads need less; close other programs or use a larger machine",

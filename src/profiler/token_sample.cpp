@@ -1,30 +1,13 @@
 #include "profiler/token_sample.hpp"
 
-#include <openssl/evp.h>
-
 #include <algorithm>
-#include <array>
-#include <stdexcept>
+
+#include "profiler/digest.hpp"
 
 namespace rope {
 namespace {
 
 using Position = std::int64_t;
-
-std::string sha256_hex(const std::string& text) {
-  std::array<unsigned char, EVP_MAX_MD_SIZE> digest{};
-  unsigned size = 0;
-  if (EVP_Digest(text.data(), text.size(), digest.data(), &size, EVP_sha256(), nullptr) != 1)
-    throw std::runtime_error("SHA-256 is not available");
-  constexpr char kHex[] = "0123456789abcdef";
-  std::string hex;
-  hex.reserve(std::size_t{2} * size);
-  for (unsigned i = 0; i < size; ++i) {
-    hex += kHex[digest[i] >> 4];
-    hex += kHex[digest[i] & 15];
-  }
-  return hex;
-}
 
 /// `positions` in the order of their digests, ties by position; at most `count` of them.
 std::vector<Position> by_digest(const TokenSampleOptions& options, const TokenCandidates& example,
@@ -55,7 +38,7 @@ std::string token_digest(const TokenSampleOptions& options, const std::string& t
   text += std::to_string(position);
   text += '\0';
   text += std::to_string(options.seed);
-  return sha256_hex(text);
+  return sha256_of_bytes(text);
 }
 
 TokenChoice choose_tokens(const TokenCandidates& candidates, const TokenSampleOptions& options) {

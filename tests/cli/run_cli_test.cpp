@@ -1,5 +1,8 @@
 #include <doctest/doctest.h>
 
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <sstream>
 
 #include "cli/command_app.hpp"
@@ -7,6 +10,7 @@
 #include "cli/suggest.hpp"
 #include "cli/text.hpp"
 #include "support/run_cli.hpp"
+#include "support/temp_dir.hpp"
 
 TEST_SUITE_BEGIN("cli");
 
@@ -60,6 +64,19 @@ TEST_CASE("every command has help with its options and an example") {
     check_failure(run_program({name, "--no-such-option"}), 2, {name, "unknown option '--no-such-option'"});
     check_failure(run_program({name, "--threads", "0"}), 2, {name, "--threads"});
     check_failure(run_program({name, "--threads", "x"}), 2, {name, "--threads"});
+  }
+}
+
+TEST_CASE("the example of every command works as typed from the repository root, in the order of the table") {
+  const TempDir folder;  // stands for the repository, so that outputs do not land there
+  std::filesystem::create_directory_symlink(ROPE_SOURCE_DIR "/examples", folder / "examples");
+  std::filesystem::create_symlink(ROPE_PROGRAM, folder / "rope-profiler");
+  for (const auto& app : rope::cli::all_command_apps()) {
+    std::ofstream(folder / "script") << app->command().example() << "\n";
+    const std::string command = "cd '" + folder.path().string() +
+                                "' && PATH=\"$PWD:$PATH\" bash -e -o pipefail script > log 2>&1 < /dev/null";
+    const int status = std::system(command.c_str());
+    CHECK_MESSAGE(status == 0, app->command().example(), "\n", read_file(folder / "log"));
   }
 }
 
