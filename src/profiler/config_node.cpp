@@ -107,6 +107,12 @@ ConfigNode ConfigNode::with_defaults(nlohmann::json defaults, std::string owner)
   return node;
 }
 
+ConfigNode ConfigNode::with_own(nlohmann::json object) const {
+  ConfigNode node = *this;
+  node.own_ = std::make_shared<const nlohmann::json>(std::move(object));
+  return node;
+}
+
 std::string ConfigNode::full_key(const std::string& key) const {
   return one_line(path_.empty() ? key : path_ + "." + key, 200);
 }

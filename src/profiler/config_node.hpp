@@ -36,6 +36,9 @@ class ConfigNode {
   /// Same object, with `defaults` (of model type `owner`) behind it.
   ConfigNode with_defaults(nlohmann::json defaults, std::string owner) const;
 
+  /// Same place, other content.
+  ConfigNode with_own(nlohmann::json object) const;
+
   /// Own keys only.
   bool mentions(const std::string& key) const { return own_->contains(key); }
   /// First of `keys` that has a value, "" when none. Own values first, then defaults.

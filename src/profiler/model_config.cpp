@@ -34,7 +34,14 @@ ConfigNode decoder_node(const nlohmann::json& root, const std::string& where, Wa
     if (!inner) break;
     node = *inner;
   }
-  return node;
+  // DBRX keeps its attention apart.
+  const auto attention = node.own().find("attn_config");
+  if (attention == node.own().end() || !attention->is_object()) return node;
+  nlohmann::json merged = node.own();
+  for (const auto& [from, to] :
+       {std::pair{"kv_n_heads", "num_key_value_heads"}, std::pair{"rope_theta", "rope_theta"}})
+    if (attention->contains(from) && !merged.contains(to)) merged[to] = attention->at(from);
+  return node.with_own(std::move(merged));
 }
 
 std::string model_type_of(const ConfigNode& decoder, const nlohmann::json& root) {
@@ -169,6 +176,15 @@ void read_sizes(const ConfigNode& config, const ConfigNode* over, const std::opt
                  kMostHeads);
   if (!kv && config.mentions("multi_query") && config.boolean("multi_query").value_or(false)) kv = 1;
   layer.num_kv_heads = latent ? layer.num_query_heads : kv.value_or(layer.num_query_heads);
+  const std::string& type = config.owner();
+  if (type == "mimo_v2_flash" && layer.kind == "sliding_attention" &&
+      !(over && over->find("num_key_value_heads")))
+    layer.num_kv_heads *= 2;
+  if (type == "falcon" && !config.boolean("new_decoder_architecture").value_or(false) &&
+      config.boolean("multi_query").value_or(true))
+    layer.num_kv_heads = 1;
+  // Keys that these classes repeat before the rotation: the capture decides how many there are.
+  if (type == "jetmoe" || (type == "falcon" && layer.num_kv_heads != 1)) layer.num_kv_heads = 0;
 
   if (latent) {
     layer.head_dim = latent->rotary + latent->plain;
