@@ -146,7 +146,7 @@ HWY_NOINLINE void SoftmaxSums(const double* HWY_RESTRICT rows, std::size_t first
                               double cap, const V* base, Totals* HWY_RESTRICT totals) {
   const D d;
   const std::size_t lanes = hn::Lanes(d), width = kV * lanes;
-  V largest[kV], shift[kV], weight[kV], square[kV];
+  V largest[kV], weight[kV], square[kV];
   for (int v = 0; v < kV; ++v) largest[v] = hn::LoadU(d, rows + first * width + v * lanes);
   for (std::size_t r = first + 1; r < last; ++r) {
     for (int v = 0; v < kV; ++v) largest[v] = hn::Max(largest[v], hn::LoadU(d, rows + r * width + v * lanes));
@@ -159,15 +159,15 @@ HWY_NOINLINE void SoftmaxSums(const double* HWY_RESTRICT rows, std::size_t first
     totals[v].top = top;
     totals[v].weight = hn::Mul(totals[v].weight, rescale);
     totals[v].square = hn::Mul(totals[v].square, hn::Mul(rescale, rescale));
-    shift[v] = cap > 0 ? top : hn::Sub(base[v], top);
     weight[v] = square[v] = hn::Zero(d);
   }
   for (std::size_t r = first; r < last; ++r) {
     for (int v = 0; v < kV; ++v) {
       const V row = hn::LoadU(d, rows + r * width + v * lanes);
-      const V logit =
-          cap > 0 ? hn::Sub(SoftCap(d, hn::Add(base[v], row), cap), shift[v]) : hn::Add(row, shift[v]);
-      const V e = ExpOfNonPositive(d, logit);
+      // Rounded as `top` was, so that it is the largest also where |S| is so large that rounding shows.
+      V logit = hn::Add(base[v], row);
+      if (cap > 0) logit = SoftCap(d, logit, cap);
+      const V e = ExpOfNonPositive(d, hn::Sub(logit, totals[v].top));
       weight[v] = hn::Add(weight[v], e);
       square[v] = hn::MulAdd(e, e, square[v]);
     }

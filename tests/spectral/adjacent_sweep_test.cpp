@@ -1,6 +1,7 @@
 #include "spectral/adjacent_sweep.hpp"
 
 #include <doctest/doctest.h>
+#include <omp.h>
 
 #include "spectral/simd_targets.hpp"
 #include "spectral/sweep_cases.hpp"
@@ -53,6 +54,212 @@ TEST_CASE("sweep: every SIMD target agrees with direct summation on the case tab
     MESSAGE(target << ": " << 100 * worst << " % of the bounds (1e-12, E_2 1e-11) used");
   }
   spectral::select_simd("auto");
+}
+
+SweepResult sweep(const std::vector<double>& omega, std::int64_t window,
+                  const spectral::CoefficientBatch& batch, SweepRequest request = kEverything) {
+  SweepResult result;
+  spectral::sweep_cpu(SweepPlan(omega, window), batch, request, result);
+  return result;
+}
+
+SweepResult sweep(const std::vector<double>& omega, std::int64_t window,
+                  const std::vector<reference::Vector>& vectors, SweepRequest request = kEverything) {
+  return sweep(omega, window, make_batch(vectors, omega.size()), request);
+}
+
+TEST_CASE("sweep: a lane's bytes depend on nothing but the lane") {
+  const auto omega = geometric_grid(1e6, 24);
+  const auto vectors = make_vectors(61, 24, Spread::kWhite, 3.0, 5);
+  for (const std::string& target : spectral::simd_available()) {
+    spectral::select_simd(target);
+    CAPTURE(target);
+    const SweepResult all = sweep(omega, 700, vectors);
+    for (const int threads : {1, 2, 5}) {
+      omp_set_num_threads(threads);
+      const SweepResult again = sweep(omega, 700, vectors);
+      CHECK(again.mean_response == all.mean_response);
+      CHECK(again.response_max == all.response_max);
+      CHECK(again.effective_length == all.effective_length);
+      CHECK(again.aliasing == all.aliasing);
+      CHECK(again.reversals == all.reversals);
+    }
+    omp_set_num_threads(omp_get_num_procs());
+    for (std::size_t v : {0, 1, 7, 23, 24, 60}) {
+      for (std::size_t first : {0, 1, 5, 17, 40}) {  // alone, at several places of a wider batch
+        const auto lone = sweep(omega, 700, make_batch({vectors[v]}, 24, first + 3, first));
+        CHECK(lone.mean_response[first] == all.mean_response[v]);
+        CHECK(lone.response_max[first] == all.response_max[v]);
+        CHECK(lone.effective_length[first] == all.effective_length[v]);
+        CHECK(lone.aliasing[first] == all.aliasing[v]);
+        CHECK(lone.reversals[first] == all.reversals[v]);
+      }
+    }
+    // Asking for less changes nothing in what is asked.
+    for (int what = 0; what < 5; ++what) {
+      const SweepRequest one{what == 0, what == 1, what == 2, what == 3, what == 4, 0.0};
+      const SweepResult r = sweep(omega, 700, vectors, one);
+      CHECK(r.mean_response == (what == 0 ? all.mean_response : std::vector<double>{}));
+      CHECK(r.response_max == (what == 1 ? all.response_max : std::vector<double>{}));
+      CHECK(r.effective_length == (what == 2 ? all.effective_length : std::vector<double>{}));
+      CHECK(r.aliasing == (what == 3 ? all.aliasing : std::vector<double>{}));
+      CHECK(r.reversals == (what == 4 ? all.reversals : std::vector<std::int64_t>{}));
+    }
+  }
+  spectral::select_simd("auto");
+}
+
+TEST_CASE("sweep: closed forms") {
+  // omega = pi, z = 1: S = 1, -1, 1, ...
+  std::vector<reference::Vector> one{{{{1.0, 0.0}}, 0.0}};
+  auto r = sweep({std::numbers::pi}, 1001, one);
+  CHECK(r.mean_response[0] == doctest::Approx(2.0).epsilon(1e-12));
+  CHECK(r.response_max[0] == doctest::Approx(2.0).epsilon(1e-12));
+  CHECK(r.reversals[0] == 500);
+  CHECK(r.aliasing[0] == 0.0);
+  const double e = std::exp(2.0);
+  CHECK(r.effective_length[0] ==
+        doctest::Approx((501 * e + 500) * (501 * e + 500) / (501 * e * e + 500)).epsilon(1e-12));
+  // Nothing rotates: a constant score.
+  for (double constant : {0.0, 3.0, -2.0}) {
+    const std::vector<reference::Vector> still{{{{0.0, 0.0}, {0.0, 0.0}}, constant}};
+    r = sweep({1.0, 0.1}, 777, still);
+    CHECK(r.mean_response[0] == 0.0);
+    CHECK(r.response_max[0] == 0.0);
+    CHECK(r.effective_length[0] == 777.0);
+    CHECK(r.aliasing[0] == 1.0);
+    CHECK(r.reversals[0] == (constant < 0 ? 777 : 0));
+  }
+  // Equal frequencies add up.
+  const std::vector<reference::Vector> split{{{{0.5, 1.0}, {1.5, -3.0}}, 0.25}},
+      joined{{{{2.0, -2.0}}, 0.25}};
+  const auto two = sweep({0.3, 0.3}, 900, split), sum = sweep({0.3}, 900, joined);
+  CHECK(two.mean_response[0] == doctest::Approx(sum.mean_response[0]).epsilon(1e-13));
+  CHECK(two.effective_length[0] == doctest::Approx(sum.effective_length[0]).epsilon(1e-13));
+  CHECK(two.reversals[0] == sum.reversals[0]);
+}
+
+TEST_CASE("sweep: scores that are zero but for rounding take the sign of direct summation") {
+  // z = i at omega = pi: S = -sin(pi m), true zeros whose float64 signs are those of libm's sine.
+  const std::vector<reference::Vector> noise{{{{0.0, 1.0}}, 0.0}, {{{3.0, 0.0}}, 3.0}};
+  const auto r = sweep({std::numbers::pi}, 300, noise);
+  std::int64_t negative = 0, cancelled = 0;
+  for (int m = 0; m < 300; ++m) {
+    const long double angle = static_cast<long double>(m) * static_cast<long double>(std::numbers::pi);
+    if (static_cast<double>(-std::sin(angle)) < 0) ++negative;
+    if (3.0 + static_cast<double>(3 * std::cos(angle)) < 0) ++cancelled;
+  }
+  CHECK(r.reversals[0] == negative);
+  CHECK(r.reversals[1] == cancelled);
+}
+
+TEST_CASE("sweep: softcapped logits") {
+  const auto omega = geometric_grid(1e4, 16);
+  const auto vectors = make_vectors(9, 16, Spread::kWhite, 30.0, 15);
+  for (double cap : {0.5, 20.0, 50.0, 1e6}) {
+    SweepRequest request;
+    request.effective_length = true;
+    request.softcap = cap;
+    std::vector<double> expected;
+    for (const auto& sums : reference::sum_over_window(vectors, omega, 800, cap))
+      expected.push_back(sums.effective_length);
+    const auto r = sweep(omega, 800, vectors, request);
+    CHECK_COMPARISON(compare_relative("E_2, cap " + std::to_string(cap), r.effective_length, expected,
+                                      cap < 1e5 ? 1e-12 : 1e-8));
+  }
+}
+
+TEST_CASE("sweep: scale invariance, and E_2 between 1 and M, falling in the scale") {
+  const auto omega = geometric_grid(1e6, 32);
+  const auto vectors = make_vectors(20, 32, Spread::kWhite, 1.0, 31);
+  const auto base = sweep(omega, 1500, vectors);
+  std::vector<double> before(20, 1500.0);
+  for (double scale : {0x1p-40, 0x1p-6, 0.125, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 64.0, 0x1p30}) {
+    auto scaled = vectors;
+    for (auto& vector : scaled) {
+      for (auto& z : vector.z) z *= scale;
+      vector.constant *= scale;
+    }
+    const auto r = sweep(omega, 1500, scaled);
+    for (std::size_t v = 0; v < 20; ++v) {
+      CHECK(r.mean_response[v] == scale * base.mean_response[v]);  // exact: powers of two
+      CHECK(r.response_max[v] == scale * base.response_max[v]);
+      CHECK(r.reversals[v] == base.reversals[v]);
+      CHECK(r.effective_length[v] >= 1.0);
+      CHECK(r.effective_length[v] <= before[v]);
+      before[v] = r.effective_length[v];
+    }
+  }
+}
+
+TEST_CASE("sweep: a window in two parts, the second with shifted phases") {
+  const auto omega = geometric_grid(1e6, 32);
+  const std::int64_t first = 333, second = 1200;
+  const auto vectors = make_vectors(6, 32, Spread::kWhite, 1.0, 41);
+  auto shifted = vectors;
+  for (auto& vector : shifted) {
+    for (std::size_t n = 0; n < 32; ++n)
+      vector.z[n] *= std::polar(1.0, static_cast<double>(first) * omega[n]);
+  }
+  const auto whole = sweep(omega, first + second, vectors), head = sweep(omega, first + 1, vectors),
+             tail = sweep(omega, second, shifted), start = sweep(omega, first, vectors);
+  for (std::size_t v = 0; v < 6; ++v) {
+    const double sum = static_cast<double>(first) * head.mean_response[v] +
+                       static_cast<double>(second - 1) * tail.mean_response[v];
+    CHECK(whole.mean_response[v] * static_cast<double>(first + second - 1) ==
+          doctest::Approx(sum).epsilon(1e-12));
+    CHECK(whole.response_max[v] ==
+          doctest::Approx(std::max(head.response_max[v], tail.response_max[v])).epsilon(1e-12));
+    CHECK(whole.reversals[v] == start.reversals[v] + tail.reversals[v]);
+  }
+}
+
+TEST_CASE("sweep: a lane that is not finite has no result and leaves its neighbours alone") {
+  const auto omega = geometric_grid(1e6, 8);
+  auto vectors = make_vectors(10, 8, Spread::kWhite, 1.0, 51);
+  const auto clean = sweep(omega, 300, vectors);
+  vectors[3].z[2] = {std::nan(""), 0.0};
+  vectors[4].z[7] = {0.0, -HUGE_VAL};
+  vectors[5].constant = HUGE_VAL;
+  const auto r = sweep(omega, 300, vectors);
+  for (std::size_t v = 0; v < 10; ++v) {
+    if (v >= 3 && v <= 5) {
+      CHECK(std::isnan(r.mean_response[v]));
+      CHECK(std::isnan(r.response_max[v]));
+      CHECK(std::isnan(r.effective_length[v]));
+      CHECK(std::isnan(r.aliasing[v]));
+      CHECK(r.reversals[v] == -1);
+    } else {
+      CHECK(r.mean_response[v] == clean.mean_response[v]);
+      CHECK(r.effective_length[v] == clean.effective_length[v]);
+      CHECK(r.reversals[v] == clean.reversals[v]);
+    }
+  }
+}
+
+TEST_CASE("sweep: the longest window") {
+  const std::vector<reference::Vector> one{{{{2.0, 0.0}}, 0.0}};
+  SweepRequest request;
+  request.mean_response = request.reversals = true;
+  const auto r = sweep({std::numbers::pi / 2}, std::int64_t{1} << 24, one, request);
+  CHECK(r.mean_response[0] ==
+        doctest::Approx(2.0).epsilon(1e-7));  // 2, 0, -2, 0, 2, ...; fl(pi/2) drifts by 1e-9
+  CHECK(std::abs(r.reversals[0] - (1 << 22) * 2) < (1 << 23));
+}
+
+TEST_CASE("sweep: broken preconditions") {
+  const std::vector<double> omega{1.0};
+  CHECK_THROWS_AS(SweepPlan(omega, 1), std::logic_error);
+  CHECK_THROWS_AS(SweepPlan(omega, (std::int64_t{1} << 24) + 1), std::logic_error);
+  CHECK_THROWS_AS(SweepPlan({}, 10), std::logic_error);
+  CHECK_THROWS_AS(SweepPlan(std::vector<double>(513, 1.0), 10), std::logic_error);
+  for (double wrong : {0.0, -1.0, 3.2, std::nan("")})
+    CHECK_THROWS_AS(SweepPlan(std::vector<double>{wrong}, 10), std::logic_error);
+  const auto batch = make_batch(make_vectors(2, 3, Spread::kWhite, 1.0, 1), 3);
+  CHECK_THROWS_AS(sweep(omega, 10, batch), std::logic_error);
+  spectral::CoefficientBatch empty;
+  empty.reset(1, 0);
+  CHECK(sweep(omega, 10, empty).mean_response.empty());
 }
 
 TEST_SUITE_END();

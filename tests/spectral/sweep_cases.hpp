@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <complex>
 #include <cstdint>
@@ -92,8 +93,8 @@ inline std::vector<SweepCase> sweep_cases() {
     add("white", geometric_grid(1e4, h), 131, Spread::kWhite, 1.0, 3);
     add("white", geometric_grid(1e4, h), 65, Spread::kWhite, 1.0, 3);
   }
-  for (double size : {1e-30, 1e-3, 45.0, 1e3})
-    add("size", geometric_grid(1e6, 64), 1000, Spread::kWhite, size, 5);
+  for (double size : {1e-39, 1e-30, 1e-3, 45.0, 1e3, 1e38})
+    add("size " + std::to_string(std::log10(size)), geometric_grid(1e6, 64), 1000, Spread::kWhite, size, 5);
   add("slow only", geometric_grid(1e6, 64), 3000, Spread::kSlowOnly, 4.0, 5);
   add("very slow only", geometric_grid(1e10, 64), 3000, Spread::kSlowOnly, 4.0, 5);
   add("fast only", geometric_grid(1e6, 64), 3000, Spread::kFastOnly, 4.0, 5);
