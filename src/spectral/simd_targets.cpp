@@ -59,7 +59,7 @@ void select_simd(std::string_view name) {
     if (name == hwy::TargetName(target)) return use(target);
   }
   throw std::invalid_argument("unknown or unavailable SIMD target \"" + std::string(name) +
-                              "\"; this machine has " + valid);
+                              "\"; valid here are " + valid);
 }
 
 void obey_simd_environment() {

@@ -79,7 +79,7 @@ CosineAndSine::CosineAndSine(std::span<const double> omega, std::int64_t window)
   large[0] = small[0] = 1;
   for (std::size_t p = 0; p <= 2 * kOrder; ++p) {
     if (p > 0) {
-      const Wide step = static_cast<Wide>(4 * 2 * p * (2 * p + 1));
+      const Wide step = static_cast<Wide>(8 * p * (2 * p + 1));
       large[p] = large[p - 1] / step;
       small[p] = small[p - 1] / (step * m_ * m_);
       factorial *= static_cast<Wide>((2 * p - 1) * 2 * p);

@@ -21,6 +21,7 @@ TEST_SUITE_BEGIN("spectral");
 TEST_CASE("sweep: every SIMD target agrees with direct summation on the case table") {
   const auto cases = sweep_cases();
   std::vector<std::vector<reference::WindowSums>> expected;
+  expected.reserve(cases.size());
   for (const SweepCase& c : cases)
     expected.push_back(reference::sum_over_window(c.vectors, c.omega, c.window));
   for (const std::string& target : spectral::simd_available()) {
@@ -244,7 +245,9 @@ TEST_CASE("sweep: the longest window") {
   const auto r = sweep({std::numbers::pi / 2}, std::int64_t{1} << 24, one, request);
   CHECK(r.mean_response[0] ==
         doctest::Approx(2.0).epsilon(1e-7));  // 2, 0, -2, 0, 2, ...; fl(pi/2) drifts by 1e-9
-  CHECK(std::abs(r.reversals[0] - (1 << 22) * 2) < (1 << 23));
+  // 2, 0, -2, 0: a quarter is negative, and the zeros, which fl(pi/2) moves off zero, may be.
+  CHECK(r.reversals[0] >= (std::int64_t{1} << 22));
+  CHECK(r.reversals[0] <= 3 * (std::int64_t{1} << 22));
 }
 
 TEST_CASE("sweep: broken preconditions") {

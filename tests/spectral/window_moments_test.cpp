@@ -17,6 +17,7 @@ TEST_SUITE_BEGIN("spectral");
 TEST_CASE("moments: every SIMD target agrees with direct summation on the case table") {
   const auto cases = sweep_cases();
   std::vector<std::vector<reference::WindowSums>> expected;
+  expected.reserve(cases.size());
   for (const SweepCase& c : cases)
     expected.push_back(reference::sum_over_window(c.vectors, c.omega, c.window));
   for (const std::string& target : spectral::simd_available()) {
