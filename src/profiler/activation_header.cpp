@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <unordered_set>
 
 #include "profiler/clean_text.hpp"
 
@@ -303,7 +304,7 @@ void read_tasks(const Hdf5Source& source, const Hdf5Group& root, CacheContents& 
     if (names.empty()) throw source.error("/tasks", "at least one task group", "none");
   });
   if (!listed) return;
-  std::vector<Hdf5Group> seen;
+  std::unordered_set<std::uint64_t> seen{source.identity(root), source.identity(tasks)};
   for (const std::string& name : names) {
     TaskHeader task;
     task.name = name;
@@ -313,6 +314,8 @@ void read_tasks(const Hdf5Source& source, const Hdf5Group& root, CacheContents& 
       if (name.size() > kLongestName || !is_clean_text(name))
         throw source.error(shown, "a UTF-8 task name without control characters", quoted(name));
       group = source.group(tasks, name);
+      if (!seen.insert(source.identity(group)).second)
+        throw source.error(shown, "a group of its own", "another group under a second name");
     });
     if (usable && read_task(source, group, contents.model, task, log)) contents.tasks.push_back(task);
   }

@@ -122,20 +122,18 @@ Hdf5Group Hdf5Source::group(const Hdf5Group& parent, const std::string& name) co
   return group;
 }
 
-bool Hdf5Source::same_object(const Hdf5Group& a, const Hdf5Group& b) const {
-  H5O_info_t first, second;
+std::uint64_t Hdf5Source::identity(const Hdf5Group& group) const {
+  const auto damaged = [&] { return error(group.path, "a readable group", "damage: " + hdf5_error_text()); };
 #if H5_VERSION_GE(1, 12, 0)
-  if (H5Oget_info3(a.handle.get(), &first, H5O_INFO_BASIC) < 0 ||
-      H5Oget_info3(b.handle.get(), &second, H5O_INFO_BASIC) < 0)
-    throw error(a.path, "a readable group", "damage: " + hdf5_error_text());
-  int order = 1;
-  H5Otoken_cmp(file_.get(), &first.token, &second.token, &order);
-  return order == 0;
+  H5O_info2_t info;
+  if (H5Oget_info3(group.handle.get(), &info, H5O_INFO_BASIC) < 0) throw damaged();
+  std::uint64_t address = 0;
+  std::memcpy(&address, &info.token, sizeof(address));
+  return address;
 #else
-  if (H5Oget_info2(a.handle.get(), &first, H5O_INFO_BASIC) < 0 ||
-      H5Oget_info2(b.handle.get(), &second, H5O_INFO_BASIC) < 0)
-    throw error(a.path, "a readable group", "damage: " + hdf5_error_text());
-  return first.addr == second.addr;
+  H5O_info_t info;
+  if (H5Oget_info2(group.handle.get(), &info, H5O_INFO_BASIC) < 0) throw damaged();
+  return info.addr;
 #endif
 }
 

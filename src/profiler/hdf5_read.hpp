@@ -50,7 +50,7 @@ class Hdf5Source {
   /// `cache_rows`: keep the decoded chunks of one index of the first axis, for readers that take such a row
   /// in pieces (up to 64 MiB, or one chunk).
   Hdf5Dataset dataset(const Hdf5Group& parent, const std::string& name, bool cache_rows = false) const;
-  bool same_object(const Hdf5Group& a, const Hdf5Group& b) const;
+  std::uint64_t identity(const Hdf5Group& group) const;  ///< equal for two names of one object
 
   /// Attributes of a group or dataset; nullopt when absent. Strings may be of fixed or variable length,
   /// values scalars or arrays of one element, integers stored as whole floats.
