@@ -9,8 +9,8 @@ struct Defaults {
   std::string_view model_type, values;
 };
 
-// Values of the config classes of transformers 5.24 for keys that a config.json may leave out, as JSON. Left out
-// here: values that follow from others (key heads = query heads, head_dim = hidden size / heads).
+// Values of the config classes of transformers 5.24 for keys that a config.json may leave out, as JSON. Left
+// out here: values that follow from others (key heads = query heads, head_dim = hidden size / heads).
 // clang-format off
 constexpr Defaults kDefaults[] = {
     {"afmoe", R"({"num_hidden_layers":32,"hidden_size":2048,"num_attention_heads":16,"head_dim":128,"max_position_embeddings":16384,"sliding_window":1024,"rope_parameters":{"rope_theta":10000.0}})"},
