@@ -5,6 +5,7 @@ namespace rope::cli {
 std::vector<std::unique_ptr<Command>> all_commands() {
   std::vector<std::unique_ptr<Command>> commands;
   commands.push_back(make_inspect());
+  commands.push_back(make_profile());
   commands.push_back(make_rank());
   commands.push_back(make_export());
   commands.push_back(make_sample());

@@ -37,7 +37,7 @@ struct CacheSpec {
 struct RandomCache {
   std::uint64_t seed = 1;
   int num_layers = 2, query_heads = 4, kv_heads = 2, head_dim = 16;
-  std::vector<int> layers;  ///< empty = all
+  std::vector<int> layers = {};  ///< empty = all
   std::int64_t examples = 3, query_slots = 2, key_slots = 6;
   std::int64_t window = 200;  ///< example e gets window + 10 e
   std::vector<std::string> tasks = {"alpha", "beta"};

@@ -1,0 +1,263 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "cli/command.hpp"
+#include "cli/output.hpp"
+#include "profiler/error.hpp"
+#include "profiler/profile.hpp"
+#include "spectral/backend.hpp"
+
+namespace rope::cli {
+namespace {
+
+constexpr double kFragileWarning = 0.05;  // share of the triplets
+
+std::string layer_list(const std::vector<int>& layers) {
+  std::string text;
+  for (int layer : layers) text += fmt::format("{}{}", text.empty() ? "" : ", ", layer);
+  return text;
+}
+
+std::string selection_sentence(const ProfileReport& report, const std::string& rule) {
+  std::string heads;
+  int selected = 0, rotating = 0;
+  for (std::size_t n = 0; n < report.heads.size(); ++n) {
+    rotating += report.heads[n].rotates;
+    if (!report.selection.selected[n]) continue;
+    if (++selected <= 12)
+      heads += fmt::format("{}{}.{}", heads.empty() ? "" : " ", report.heads[n].layer, report.heads[n].head);
+  }
+  if (selected > 12) heads += " ...";
+  return fmt::format("scores over {} of {} heads ({}): {}", selected, rotating, rule, heads);
+}
+
+// What did not enter the scores, in one line.
+std::string left_out_sentence(const ProfileReport& report) {
+  std::int64_t triplets = 0, ties = 0, pairs = 0, undefined = 0, non_finite = 0, fragile = 0;
+  for (const TaskSummary& task : report.tasks) {
+    triplets += task.triplets;
+    ties += task.ties;
+    pairs += task.pairs;
+    undefined += task.undefined;
+    non_finite += task.non_finite;
+    fragile += task.fragile;
+  }
+  return fmt::format(
+      "of {} triplets and {} pairs left out: {} ties, {} undefined, {} non-finite; {} fragile triplets kept",
+      triplets, pairs, ties, undefined, non_finite, fragile);
+}
+
+double fragile_share(const ProfileReport& report) {
+  double fragile = 0, triplets = 0;
+  for (const TaskSummary& task : report.tasks) {
+    fragile += static_cast<double>(task.fragile);
+    triplets += static_cast<double>(task.triplets);
+  }
+  return triplets > 0 ? fragile / triplets : 0;
+}
+
+void print_tasks(const ProfileReport& report, Console& console, std::ostream& to, bool for_err) {
+  Table table({{"task"},
+               {"family"},
+               {"examples", true},
+               {"window", true},
+               {"Semantic", true},
+               {"Positional", true},
+               {"r_S", true},
+               {"r_P", true},
+               {"w_S", true},
+               {"direction"}});
+  for (const RankedTask& task : report.ranking.tasks)
+    table.row({task.task, task.family, std::to_string(task.examples), fmt::format("{:.0f}", task.window_mean),
+               short_number(task.semantic_score), short_number(task.positional_score),
+               fmt::format("{}", task.r_s), fmt::format("{}", task.r_p), fmt::format("{:.4f}", task.w_s),
+               direction_name(task.direction)});
+  for (const std::string& name : report.ranking.unranked) {
+    const auto task = std::find_if(report.tasks.begin(), report.tasks.end(),
+                                   [&](const TaskSummary& summary) { return summary.task == name; });
+    if (task == report.tasks.end()) continue;
+    table.row(
+        {task->task, task->family, std::to_string(task->examples), fmt::format("{:.0f}", task->window_mean),
+         short_number(task->score[static_cast<int>(Score::kSemantic)]),
+         short_number(task->score[static_cast<int>(Score::kPositional)]), "-", "-", "-", "not ranked"},
+        Style::kDim);
+  }
+  table.print(console, to, for_err);
+}
+
+class ProfileCommand : public Command {
+ public:
+  std::string name() const override { return "profile"; }
+  std::string summary() const override { return "score every task and head of a cache and rank the tasks"; }
+  std::string details() const override {
+    return "Evaluates the attention scores that the cached vectors would have at every relative distance of "
+           "each "
+           "example's window and writes all scores per (task, example, layer, head) to an HDF5 profile. "
+           "Prints the "
+           "tasks ranked by susceptibility w_S: high where position flips the preference between keys "
+           "(low Semantic Score) while neighbouring positions stay apart (high Positional Score).\n\n"
+           "Several files are read as one cache of one model; their order does not matter. By default the 5 "
+           "% of "
+           "heads whose high-frequency norm share varies most over the tasks are swept; the others get norm "
+           "share, "
+           "Semantic Score and frequency use only.\n\n"
+           "Without -o it prints the table and writes no file. With -o - the profile goes to standard output "
+           "and the "
+           "table to standard error.";
+  }
+  std::string example() const override {
+    return "rope-profiler profile examples/data/smollm2.h5 -o profile.h5";
+  }
+
+  void add_options(CLI::App& app) override {
+    app.add_option("FILE", options_.files, "activation caches of one model")->required()->type_name("FILE");
+    add_output_options(app, output_, "the profile");
+    app.add_option("--config", config_, "the model's config.json, when the cache holds none")
+        ->type_name("FILE");
+    app.add_option(
+           "--trust", trust_,
+           "which frequencies hold when the config and /model/inv_freq differ by more than 1e-5; without it "
+           "that is an error")
+        ->check(CLI::IsMember({"inv_freq", "config"}));
+    app.add_option("--backend", backend_, "where the sweep runs")
+        ->check(CLI::IsMember({"auto", "cpu", "cuda"}))
+        ->capture_default_str();
+    app.add_option("--device", device_, "which GPU, as `devices` numbers them")->type_name("N");
+    app.add_option(
+           "--heads", heads_,
+           "heads that are swept and averaged: all, the top share F by variance of the norm share, or a list "
+           "LAYER.HEAD,...")
+        ->type_name("all|top:F|LAYER.HEAD,...");
+    app.add_option("--selection", selection_,
+                   "take the heads that another profile selected; with --heads top:F its ranking is cut anew")
+        ->type_name("FILE");
+    app.add_option(
+           "--split", split_,
+           "which pairs count as high-frequency: operational, intervention, certified, separation[:C,E], "
+           "custom:C,E, omega:X, periods:X, prefix:K")
+        ->type_name("RULE")
+        ->capture_default_str();
+    app.add_option("--metrics", metrics_,
+                   "what to compute, comma-separated: semantic, positional, share, length, usage, aliasing")
+        ->type_name("LIST")
+        ->capture_default_str();
+    app.add_flag("--exact-reversal", options_.scoring.exact_reversal,
+                 "count reversals exactly beside the Gaussian value, with their gap");
+    app.add_option(
+           "--window", window_,
+           "window in tokens in place of the examples' own; positions are then not checked against it, and "
+           "frequencies that depend on length keep the example's")
+        ->type_name("N");
+    app.add_flag("--no-window-cap", no_cap_, "do not cap the window at a layer's sliding window");
+    app.add_option("--tasks", tasks_, "only tasks whose name matches; may be given several times")
+        ->type_name("GLOB")
+        ->allow_extra_args(false)
+        ->take_all();
+    app.add_option("--digest", digest_, "SHA-256 of the inputs, for the record")
+        ->check(CLI::IsMember({"full", "none"}))
+        ->capture_default_str();
+  }
+
+  int run(Console& console, int) override {
+    const bool to_stdout = output_.path == "-";
+    ProfileOptions options = make_options(console);
+    std::unique_ptr<Output> standard;
+    if (to_stdout) {
+      standard = std::make_unique<Output>(console, output_, Output::Content::kBinary);
+      options.deliver = [&](const std::string& path) {
+        standard->append_file(path);
+        standard->commit();
+      };
+    } else {
+      options.output = output_.path;
+    }
+    const ProfileReport report = run_with_progress(options, console);
+    print(report, console, to_stdout);
+    return 0;
+  }
+
+ private:
+  ProfileOptions make_options(Console& console) {
+    ProfileOptions options = options_;
+    options.force = output_.force;
+    if (!config_.empty()) options.input.config_path = config_;
+    options.input.trust = trust_ == "config"     ? Trust::kConfig
+                          : trust_ == "inv_freq" ? Trust::kInvFreq
+                                                 : Trust::kError;
+    options.input.task_globs = tasks_;
+    options.heads_given = !heads_.empty();
+    if (options.heads_given) options.heads = parse_heads(heads_);
+    if (!selection_.empty()) {
+      if (options.heads_given && options.heads.kind != HeadRequest::Kind::kTop)
+        throw usage_error("--selection and --heads exclude each other",
+                          "--selection P.h5 --heads top:F cuts that profile's ranking anew");
+      options.selection_from = selection_;
+    }
+    try {
+      options.scoring.split = spectral::parse_split(split_);
+    } catch (const std::invalid_argument& error) {
+      throw usage_error(std::string("--split: ") + error.what());
+    }
+    set_metrics(metrics_, options.scoring);
+    if (options.scoring.exact_reversal && !options.scoring.semantic)
+      throw usage_error("--exact-reversal needs the metric semantic");
+    if (window_ && (*window_ < 2 || *window_ > (std::int64_t{1} << 24)))
+      throw usage_error(fmt::format("--window: expected 2 to 16777216 tokens, found {}", *window_));
+    options.scoring.window = window_.value_or(0);
+    options.scoring.window_cap = !no_cap_;
+    options.digest = digest_ == "full";
+    const spectral::BackendChoice chosen = spectral::choose_backend(backend_, device_);
+    options.backend = chosen.name;
+    options.simd = spectral::simd_in_use();
+    console.detail(fmt::format("backend {} ({}): {}", chosen.name, options.simd, chosen.reason));
+    return options;
+  }
+
+  static ProfileReport run_with_progress(const ProfileOptions& options, Console& console) {
+    std::unique_ptr<Progress> progress;
+    std::string shown;
+    return run_profile(options, [&](const char* what, std::int64_t, std::int64_t total) {
+      if (shown != what) {
+        progress.reset();
+        progress = std::make_unique<Progress>(console, std::string("examples, ") + what, total);
+        shown = what;
+      }
+      progress->advance();
+    });
+  }
+
+  static void print(const ProfileReport& report, Console& console, bool to_stdout) {
+    for (const std::string& warning : report.warnings) console.warning(warning);
+    std::ostream& to = to_stdout ? console.err() : console.out();
+    if (to_stdout && console.quiet()) return;
+    to << printable(report.model_name) << ": " << report.ranking.tasks.size()
+       << " tasks ranked by susceptibility w_S\n";
+    print_tasks(report, console, to, to_stdout);
+    to << selection_sentence(report, report.selection.rule) << '\n';
+    if (!report.still_layers.empty())
+      to << "layers without rotation, not scored: " << layer_list(report.still_layers) << '\n';
+    to << left_out_sentence(report) << '\n';
+    if (fragile_share(report) > kFragileWarning)
+      console.warning(
+          fmt::format("{:.1f} % of the triplets are fragile: rounding to the cache's element type could "
+                      "turn their preference at distance 0",
+                      100 * fragile_share(report)));
+  }
+
+  ProfileOptions options_;
+  OutputOptions output_;
+  std::string config_, trust_, backend_ = "auto", heads_, selection_, split_ = "operational",
+                               metrics_ = metric_names(ScoringOptions{}), digest_ = "full";
+  std::optional<std::int64_t> window_;
+  std::vector<std::string> tasks_;
+  int device_ = -1;
+  bool no_cap_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_profile() { return std::make_unique<ProfileCommand>(); }
+
+}  // namespace rope::cli

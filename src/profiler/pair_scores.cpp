@@ -1,0 +1,162 @@
+#include "profiler/pair_scores.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace rope {
+namespace {
+
+using spectral::CoefficientBatch;
+using Side = ActivationFile::Side;
+
+// A run of pairs that share their query: keys [first_key, first_key + keys).
+struct Segment {
+  std::int64_t query = 0, first_key = 0, keys = 0;
+  std::size_t lane = 0;
+};
+
+std::vector<Segment> segments(const PartSlots& slots, std::int64_t first, std::int64_t count) {
+  std::vector<Segment> result;
+  std::int64_t query = std::upper_bound(slots.first_pair.begin(), slots.first_pair.end(), first) -
+                       slots.first_pair.begin() - 1;
+  for (std::int64_t pair = first; pair < first + count; ++query) {
+    const std::int64_t end = std::min(slots.first_pair[query + 1], first + count);
+    if (end > pair)
+      result.push_back(
+          {query, pair - slots.first_pair[query], end - pair, static_cast<std::size_t>(pair - first)});
+    pair = std::max(pair, end);
+  }
+  return result;
+}
+
+// Content vectors of the queries and keys that the segments touch.
+struct BlockVectors {
+  std::int64_t first_query = 0, first_key = 0;
+  std::vector<double> queries, keys;
+  std::vector<long long> query_position, key_position;
+};
+
+template <class Value>
+std::vector<Value> slice(const std::vector<Value>& values, std::int64_t first, std::int64_t end) {
+  return {values.begin() + first, values.begin() + end};
+}
+
+BlockVectors load_block(const HeadSetting& head, const PartSlots& slots, const std::vector<Segment>& parts) {
+  BlockVectors v;
+  v.first_query = parts.front().query;
+  const std::int64_t end_query = parts.back().query + 1;
+  v.first_key = parts.front().first_key;
+  std::int64_t end_key = 0;
+  for (const Segment& s : parts) {
+    v.first_key = std::min(v.first_key, s.first_key);
+    end_key = std::max(end_key, s.first_key + s.keys);
+  }
+  v.query_position = slice(slots.query_position, v.first_query, end_query);
+  v.key_position = slice(slots.key_position, v.first_key, end_key);
+  load_content_vectors(head, Side::kQuery, slice(slots.query_slot, v.first_query, end_query),
+                       v.query_position, v.queries);
+  load_content_vectors(head, Side::kKey, slice(slots.key_slot, v.first_key, end_key), v.key_position, v.keys);
+  return v;
+}
+
+void fill(const HeadSetting& head, const std::vector<Segment>& parts, const BlockVectors& v,
+          CoefficientBatch& batch) {
+  const int dim = head.query.block->head_dim;
+  for (const Segment& s : parts)
+    spectral::pair_coefficients(&v.queries[(s.query - v.first_query) * dim], 1,
+                                &v.keys[(s.first_key - v.first_key) * dim], static_cast<std::size_t>(s.keys),
+                                dim, *head.lanes, head.rotary_scale(), head.tail_scale(), batch, s.lane);
+}
+
+void add_usage(const CoefficientBatch& content, const CoefficientBatch& turned,
+               const std::vector<double>& norm, const std::vector<double>& omega, PairSums& sums) {
+  sums.usage.assign(content.n_freq, 0.0);
+  sums.usage_norm.assign(content.n_freq, 0.0);
+  std::vector<double> total(norm.size(), 0.0), weighted(norm.size(), 0.0);  // sum |z_n| and sum |z_n| omega_n
+  for (std::size_t n = 0; n < content.n_freq; ++n)
+    for (std::size_t lane = 0; lane < norm.size(); ++lane) {
+      if (norm[lane] == 0) continue;
+      const double modulus =
+          std::hypot(content.re[n * content.stride + lane], content.im[n * content.stride + lane]);
+      sums.usage[n] += std::abs(turned.re[n * turned.stride + lane]);
+      sums.usage_norm[n] += modulus;
+      total[lane] += modulus;
+      weighted[lane] += modulus * omega[n];
+    }
+  for (std::size_t lane = 0; lane < norm.size(); ++lane)
+    if (norm[lane] != 0) sums.frequency_mass += weighted[lane] / total[lane];
+}
+
+}  // namespace
+
+void PairSums::add(const PairSums& other) {
+  pairs += other.pairs;
+  undefined += other.undefined;
+  non_finite += other.non_finite;
+  valid += other.valid;
+  norm_share += other.norm_share;
+  frequency_mass += other.frequency_mass;
+  positional += other.positional;
+  response_max += other.response_max;
+  effective_length += other.effective_length;
+  aliasing += other.aliasing;
+  if (usage.empty()) usage.resize(other.usage.size(), 0.0);
+  if (usage_norm.empty()) usage_norm.resize(other.usage_norm.size(), 0.0);
+  for (std::size_t n = 0; n < other.usage.size(); ++n) {
+    usage[n] += other.usage[n];
+    usage_norm[n] += other.usage_norm[n];
+  }
+}
+
+PairBlock score_pairs(const HeadSetting& head, const PartSlots& slots, std::int64_t first, std::int64_t count,
+                      const std::vector<char>& high, const PairRequest& request, CoefficientBatch& batch) {
+  const std::vector<Segment> parts = segments(slots, first, count);
+  BlockVectors vectors = load_block(head, slots, parts);
+  batch.reset(head.lanes->omega.size(), static_cast<std::size_t>(count));
+  fill(head, parts, vectors, batch);
+
+  PairBlock block;
+  block.norm.assign(static_cast<std::size_t>(count), 0.0);
+  block.sums.pairs = count;
+  std::vector<double> norm(block.norm.size()), high_norm(block.norm.size());
+  spectral::pair_norms(batch, high, norm, high_norm);
+  for (std::size_t lane = 0; lane < norm.size(); ++lane) {
+    if (std::isfinite(norm[lane]) && std::isfinite(batch.constant[lane]) && norm[lane] > 0) {
+      ++block.sums.valid;
+      block.norm[lane] = norm[lane];
+      if (request.norm_share) block.sums.norm_share += high_norm[lane] / norm[lane];
+      continue;
+    }
+    ++(norm[lane] == 0 && std::isfinite(batch.constant[lane]) ? block.sums.undefined : block.sums.non_finite);
+    for (std::size_t n = 0; n < batch.n_freq; ++n)
+      batch.re[n * batch.stride + lane] = batch.im[n * batch.stride + lane] = 0;
+    batch.constant[lane] = 0;
+  }
+  if (request.usage) {
+    // z_n e^{i m omega_n} is the product of the vectors rotated by their own positions.
+    const int dim = head.query.block->head_dim;
+    spectral::rotate_rows(vectors.queries.data(), vectors.query_position.size(), dim, *head.lanes,
+                          vectors.query_position, 1);
+    spectral::rotate_rows(vectors.keys.data(), vectors.key_position.size(), dim, *head.lanes,
+                          vectors.key_position, 1);
+    CoefficientBatch turned;
+    turned.reset(batch.n_freq, static_cast<std::size_t>(count));
+    fill(head, parts, vectors, turned);
+    add_usage(batch, turned, block.norm, head.lanes->omega, block.sums);
+  }
+  return block;
+}
+
+void add_sweep(const spectral::SweepResult& swept, std::size_t first_lane, PairBlock& block) {
+  for (std::size_t lane = 0; lane < block.norm.size(); ++lane) {
+    const double norm = block.norm[lane];
+    if (norm == 0) continue;
+    const std::size_t from = first_lane + lane;
+    if (!swept.mean_response.empty()) block.sums.positional += swept.mean_response[from] / norm;
+    if (!swept.response_max.empty()) block.sums.response_max += swept.response_max[from] / norm;
+    if (!swept.effective_length.empty()) block.sums.effective_length += swept.effective_length[from];
+    if (!swept.aliasing.empty()) block.sums.aliasing += swept.aliasing[from];
+  }
+}
+
+}  // namespace rope

@@ -1,0 +1,402 @@
+#include "profiler/profile.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <limits>
+#include <map>
+#include <set>
+
+#include "profiler/digest.hpp"
+#include "profiler/error.hpp"
+#include "spectral/band_split.hpp"
+
+namespace rope {
+namespace {
+
+constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+
+constexpr Score kSweepScores[] = {Score::kPositional, Score::kResponseMax,   Score::kEffectiveLength,
+                                  Score::kAliasing,   Score::kExactSemantic, Score::kReversalGap};
+
+const std::pair<const char*, bool ScoringOptions::*> kMetrics[] = {
+    {"semantic", &ScoringOptions::semantic}, {"positional", &ScoringOptions::positional},
+    {"share", &ScoringOptions::share},       {"length", &ScoringOptions::length},
+    {"usage", &ScoringOptions::usage},       {"aliasing", &ScoringOptions::aliasing}};
+
+bool is_sweep_score(Score score) {
+  return std::find(std::begin(kSweepScores), std::end(kSweepScores), score) != std::end(kSweepScores);
+}
+
+// Frequency use of a task: sums over examples, one spectrum per distinct grid (in order of first use, which
+// is that of the sorted examples and heads).
+class UsageSums {
+ public:
+  void add(const std::vector<HeadScores>& heads) {
+    for (std::size_t head = 0; head < heads.size(); ++head)
+      if (!heads[head].usage.empty()) add(static_cast<std::int64_t>(head), heads[head]);
+  }
+
+  std::vector<UsageSpectrum> spectra() const {
+    std::vector<UsageSpectrum> result;
+    for (const Sums& sums : sums_) {
+      UsageSpectrum spectrum;
+      spectrum.omega = sums.grid->frequencies.omega;
+      const std::size_t h = spectrum.omega.size();
+      for (const auto& [head, s] : sums.heads) {
+        spectrum.heads.push_back(head);
+        spectrum.examples.push_back(s.examples);
+        const std::size_t row = spectrum.usage.size();
+        spectrum.usage.resize(row + h, kNaN);
+        spectrum.usage_norm.resize(row + h, kNaN);
+        for (std::size_t n = 0; n < s.usage.size(); ++n) {
+          const std::size_t pair = row + static_cast<std::size_t>(sums.grid->lanes.pair[n]);
+          spectrum.usage[pair] = s.usage[n] / static_cast<double>(s.examples);
+          spectrum.usage_norm[pair] = s.usage_norm[n] / static_cast<double>(s.examples);
+        }
+      }
+      result.push_back(std::move(spectrum));
+    }
+    return result;
+  }
+
+ private:
+  struct HeadSums {
+    std::int64_t examples = 0;
+    std::vector<double> usage, usage_norm;
+  };
+  struct Sums {
+    const Grid* grid;
+    std::map<std::int64_t, HeadSums> heads;
+  };
+
+  void add(std::int64_t head, const HeadScores& scores) {
+    const auto [place, fresh] = index_.try_emplace(scores.grid, sums_.size());
+    if (fresh) sums_.push_back({scores.grid, {}});
+    HeadSums& sums = sums_[place->second].heads[head];
+    sums.usage.resize(scores.usage.size(), 0.0);
+    sums.usage_norm.resize(scores.usage.size(), 0.0);
+    ++sums.examples;
+    for (std::size_t n = 0; n < scores.usage.size(); ++n) {
+      sums.usage[n] += scores.usage[n];
+      sums.usage_norm[n] += scores.usage_norm[n];
+    }
+  }
+
+  std::map<const Grid*, std::size_t> index_;
+  std::vector<Sums> sums_;
+};
+
+std::int64_t example_count(const ActivationSet& set) {
+  std::int64_t count = 0;
+  for (const SetTask& task : set.tasks()) count += static_cast<std::int64_t>(task.examples.size());
+  return count;
+}
+
+ProfileLayer describe_layer(const ActivationSet& set, int layer) {
+  const LayerModel& facts = set.layer(layer);
+  const int file = set.file_of_layer(layer);
+  ProfileLayer row;
+  row.layer = layer;
+  row.kind = facts.kind;
+  row.rope_type = facts.rope_type;
+  row.theta = facts.rotates ? facts.rope.theta : kNaN;
+  row.logit_scale = facts.logit_scale;
+  row.softcap = facts.softcap;
+  row.window = facts.window;
+  row.head_dim = set.files()[static_cast<std::size_t>(file)].model().head_dim;
+  for (const SetHead& head : set.heads()) row.query_heads += head.layer == layer;
+  row.kv_heads = set.files()[static_cast<std::size_t>(file)].model().num_kv_heads;
+  if (facts.rotates) {
+    const spectral::FrequencyGrid grid = set.model(file).grid(layer, 0, 2);
+    row.attention_factor = grid.attention_factor;
+    row.rotary_dim = grid.rotary_dim();
+    row.pairs = static_cast<int>(
+        std::count_if(grid.omega.begin(), grid.omega.end(), [](double w) { return w != 0; }));
+  }
+  return row;
+}
+
+std::string heads_setting(const ProfileOptions& options) {
+  if (options.selection_from && !options.heads_given) return "selection";
+  if (options.heads.kind == HeadRequest::Kind::kAll) return "all";
+  if (options.heads.kind == HeadRequest::Kind::kTop)
+    return (options.selection_from ? "selection top:" : "top:") + options.heads.fraction.text;
+  std::string text;
+  for (const auto& [layer, head] : options.heads.list)
+    text += fmt::format("{}{}.{}", text.empty() ? "" : ",", layer, head);
+  return text;
+}
+
+Settings settings_of(const ProfileOptions& options) {
+  const ScoringOptions& s = options.scoring;
+  std::string tasks;
+  for (const std::string& glob : options.input.task_globs) tasks += (tasks.empty() ? "" : ",") + glob;
+  const char* trust = options.input.trust == Trust::kConfig    ? "config"
+                      : options.input.trust == Trust::kInvFreq ? "inv_freq"
+                                                               : "neither";
+  return {{"split", s.split.name()},
+          {"split_C", fmt::format("{}", s.split.c)},
+          {"split_epsilon", fmt::format("{}", s.split.epsilon)},
+          {"metrics", metric_names(s)},
+          {"heads", heads_setting(options)},
+          {"exact_reversal", s.exact_reversal ? "true" : "false"},
+          {"window", s.window > 0 ? std::to_string(s.window) : "example"},
+          {"window_cap", s.window_cap ? "true" : "false"},
+          {"tasks", tasks.empty() ? "*" : tasks},
+          {"trust", trust},
+          {"backend", options.backend},
+          {"simd", options.simd},
+          {"seed", "none"}};
+}
+
+ProfileHeader header_of(const ActivationSet& set, const ProfileOptions& options,
+                        const std::vector<std::string>& warnings) {
+  ProfileHeader header;
+  header.tool_version = ROPE_PROFILER_VERSION;
+  header.model_name = set.files()[0].model().name;
+  header.model_type = set.model(0).model_type();
+  header.num_layers = set.files()[0].model().num_layers;
+  header.settings = settings_of(options);
+  header.warnings = warnings;
+  for (const SetHead& head : set.heads()) {
+    if (header.layers.empty() || header.layers.back().layer != head.layer)
+      header.layers.push_back(describe_layer(set, head.layer));
+    header.heads.push_back({head.layer, head.head, head.rotates});
+  }
+  return header;
+}
+
+std::vector<std::string> split_warnings(const ActivationSet& set, const spectral::SplitRule& split) {
+  if (split.kind != spectral::SplitRule::Kind::kCertified) return {};
+  for (const SetHead& head : set.heads()) {
+    if (!head.rotates) continue;
+    const auto grid = set.model(set.file_of_layer(head.layer)).grid(head.layer, head.head, 2);
+    if (!spectral::is_geometric(grid.omega))
+      return {
+          fmt::format("the certified split is proved for geometric grids only; that of layer {} is none "
+                      "(separation holds for any grid)",
+                      head.layer)};
+  }
+  return {};
+}
+
+// One pass of a scorer over all examples in canonical order.
+class Pipeline {
+ public:
+  Pipeline(const ActivationSet& set, const ProfileOptions& options, ProfileWriter& writer,
+           const ProgressCallback& progress)
+      : set_(set), options_(options), writer_(writer), progress_(progress) {}
+
+  void score_all(const std::vector<HeadWork>& work, const ScoringOptions& scoring) {
+    ExampleScorer scorer(set_, scoring);
+    const std::int64_t total = example_count(set_);
+    std::int64_t done = 0;
+    for (const SetTask& task : set_.tasks()) {
+      UsageSums usage;
+      for (std::size_t row = 0; row < task.examples.size(); ++row) {
+        const SetExample& example = task.examples[row];
+        const std::vector<HeadScores> heads = scorer.score(task, example, work);
+        writer_.put_example(task.name, static_cast<std::int64_t>(row), example.id,
+                            scoring.window > 0 ? scoring.window : example.window);
+        put_scores(task.name, static_cast<std::int64_t>(row), heads, false);
+        for (int c = 0; c < static_cast<int>(Count::kCount); ++c) {
+          std::vector<std::int64_t> values;
+          for (const HeadScores& head : heads) values.push_back(head.count[c]);
+          writer_.put(task.name, static_cast<Count>(c), static_cast<std::int64_t>(row), values);
+        }
+        usage.add(heads);
+        progress_("scoring", ++done, total);
+      }
+      if (scoring.usage) writer_.put_usage(task.name, usage.spectra());
+    }
+  }
+
+  void sweep_selected(const std::vector<HeadWork>& work, const ScoringOptions& scoring) {
+    ExampleScorer scorer(set_, scoring);
+    const std::int64_t total = example_count(set_);
+    std::int64_t done = 0;
+    for (const SetTask& task : set_.tasks())
+      for (std::size_t row = 0; row < task.examples.size(); ++row) {
+        put_scores(task.name, static_cast<std::int64_t>(row), scorer.score(task, task.examples[row], work),
+                   true);
+        progress_("sweeping the selected heads", ++done, total);
+      }
+  }
+
+ private:
+  void put_scores(const std::string& task, std::int64_t row, const std::vector<HeadScores>& heads,
+                  bool sweep_only) {
+    std::vector<double> values(heads.size());
+    for (int s = 0; s < static_cast<int>(Score::kCount); ++s) {
+      const Score score = static_cast<Score>(s);
+      if (sweep_only && !is_sweep_score(score)) continue;
+      for (std::size_t n = 0; n < heads.size(); ++n) values[n] = heads[n].score[s];
+      if (std::any_of(values.begin(), values.end(), [](double v) { return !std::isnan(v); }))
+        writer_.put(task, score, row, values);
+    }
+  }
+
+  const ActivationSet& set_;
+  const ProfileOptions& options_;
+  ProfileWriter& writer_;
+  const ProgressCallback& progress_;
+};
+
+std::vector<ProfileHead> profile_heads(const ActivationSet& set) {
+  std::vector<ProfileHead> heads;
+  for (const SetHead& head : set.heads()) heads.push_back({head.layer, head.head, head.rotates});
+  return heads;
+}
+
+// nu_h from the norm shares written so far.
+HeadSelection select_from(const ActivationSet& set, const ProfileReader& profile,
+                          const HeadRequest& request) {
+  std::vector<std::vector<double>> share;
+  std::vector<std::vector<char>> stored;
+  for (std::size_t t = 0; t < set.tasks().size(); ++t) {
+    const SetTask& task = set.tasks()[t];
+    share.emplace_back(set.heads().size(), kNaN);
+    for (const HeadSummary& row : summarize_heads(profile, profile.tasks()[t]))
+      share.back()[static_cast<std::size_t>(row.head)] = row.score[static_cast<int>(Score::kNormShare)];
+    stored.emplace_back();
+    for (const SetHead& head : set.heads())
+      stored.back().push_back(std::binary_search(task.layers.begin(), task.layers.end(), head.layer));
+  }
+  return select_heads(profile_heads(set), share, stored, request);
+}
+
+std::vector<ProfileInput> digests(const ProfileOptions& options) {
+  std::vector<std::string> names = options.files;
+  if (options.input.config_path) names.push_back(*options.input.config_path);
+  if (options.selection_from) names.push_back(*options.selection_from);
+  std::sort(names.begin(), names.end());
+  std::vector<ProfileInput> inputs;
+  for (const std::string& name : names) {
+    std::error_code failed;
+    const auto bytes = std::filesystem::file_size(name, failed);
+    inputs.push_back(
+        {name, options.digest ? sha256_of_file(name) : "", failed ? 0 : static_cast<std::int64_t>(bytes)});
+  }
+  return inputs;
+}
+
+void check_list(const ActivationSet& set, const HeadRequest& request) {
+  if (request.kind != HeadRequest::Kind::kList) return;
+  for (const auto& [layer, head] : request.list) {
+    const auto heads = set.heads();
+    const auto found = std::find_if(heads.begin(), heads.end(),
+                                    [&](const SetHead& h) { return h.layer == layer && h.head == head; });
+    if (found == heads.end())
+      throw usage_error(fmt::format("--heads: no cache stores layer {} head {}", layer, head),
+                        "inspect lists the layers and heads of a file");
+    if (!found->rotates)
+      throw usage_error(
+          fmt::format("--heads: layer {} head {} does not rotate and has no scores", layer, head));
+  }
+}
+
+}  // namespace
+
+void set_metrics(const std::string& text, ScoringOptions& options) {
+  for (const auto& [name, member] : kMetrics) options.*member = false;
+  std::size_t start = 0;
+  while (start <= text.size()) {
+    const std::size_t end = std::min(text.find(',', start), text.size());
+    const std::string word = text.substr(start, end - start);
+    const auto* found = std::find_if(std::begin(kMetrics), std::end(kMetrics),
+                                     [&](const auto& metric) { return word == metric.first; });
+    if (found == std::end(kMetrics))
+      throw usage_error(fmt::format("--metrics: unknown metric \"{}\"", word),
+                        "the metrics are semantic, positional, share, length, usage, aliasing");
+    options.*found->second = true;
+    start = end + 1;
+  }
+}
+
+std::string metric_names(const ScoringOptions& options) {
+  std::string text;
+  for (const auto& [name, member] : kMetrics)
+    if (options.*member) text += (text.empty() ? "" : ",") + std::string(name);
+  return text;
+}
+
+ProfileReport run_profile(const ProfileOptions& options, const ProgressCallback& progress) {
+  const ActivationSet set(options.files, options.input);
+  check_list(set, options.heads);
+  std::vector<std::string> warnings = set.warnings();
+  for (std::string& warning : split_warnings(set, options.scoring.split))
+    warnings.push_back(std::move(warning));
+
+  const bool reuse = options.selection_from.has_value();
+  const bool two_passes = options.heads.kind == HeadRequest::Kind::kTop && !reuse;
+  ScoringOptions scoring = options.scoring;
+  if (two_passes) scoring.share = true;  // the selection stands on it
+
+  ProfileOptions recorded = options;
+  recorded.scoring = scoring;
+  ProfileWriter writer(options.output, options.force, header_of(set, recorded, warnings));
+  for (const SetTask& task : set.tasks())
+    writer.add_task({task.name, task.family, task.source, task.nominal_length, task.layers,
+                     static_cast<std::int64_t>(task.examples.size())});
+
+  HeadSelection selection;
+  if (reuse) {
+    const ProfileReader from(*options.selection_from);
+    const DecimalFraction* recut = options.heads_given ? &options.heads.fraction : nullptr;
+    selection = reuse_selection(from, profile_heads(set), recut);
+  }
+  auto selected_work = [&](const HeadSelection& from, HeadWork chosen, HeadWork others) {
+    std::vector<HeadWork> work;
+    for (std::size_t n = 0; n < set.heads().size(); ++n)
+      work.push_back(!set.heads()[n].rotates ? HeadWork::kNone : from.selected[n] ? chosen : others);
+    return work;
+  };
+  Pipeline pipeline(set, options, writer, progress);
+  if (two_passes) {
+    pipeline.score_all(std::vector<HeadWork>(set.heads().size(), HeadWork::kWithoutSweep), scoring);
+  } else {
+    if (!reuse) {  // all, or a list: known before anything is scored
+      selection.selected.assign(set.heads().size(), 0);
+      for (std::size_t n = 0; n < set.heads().size(); ++n) {
+        const std::pair<int, int> place{set.heads()[n].layer, set.heads()[n].head};
+        const auto& list = options.heads.list;
+        selection.selected[n] = options.heads.kind == HeadRequest::Kind::kAll ||
+                                std::find(list.begin(), list.end(), place) != list.end();
+      }
+    }
+    pipeline.score_all(selected_work(selection, HeadWork::kAll, HeadWork::kWithoutSweep), scoring);
+  }
+
+  if (!reuse) {
+    const ProfileReader so_far(writer.flush());
+    selection = select_from(set, so_far, options.heads);
+  }
+  if (two_passes && scoring.needs_sweep())
+    pipeline.sweep_selected(selected_work(selection, HeadWork::kSweepOnly, HeadWork::kNone), scoring);
+  writer.put_selection(selection);
+  writer.put_inputs(digests(options));
+
+  ProfileReport report;
+  {
+    const std::string scratch = writer.flush();
+    const ProfileReader profile(scratch);
+    report.model_name = profile.header().model_name;
+    report.heads = profile.header().heads;
+    report.warnings = warnings;
+    report.selection = selection;
+    report.tasks = summarize_tasks(profile);
+    report.ranking = rank_profile(profile, {.resamples = 0});
+    std::set<int> still;
+    for (const SetHead& head : set.heads())
+      if (!set.layer(head.layer).rotates) still.insert(head.layer);
+    report.still_layers.assign(still.begin(), still.end());
+    if (options.deliver) options.deliver(scratch);
+  }
+  writer.commit();
+  return report;
+}
+
+}  // namespace rope

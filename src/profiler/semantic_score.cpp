@@ -1,0 +1,192 @@
+#include "profiler/semantic_score.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace rope {
+namespace {
+
+using spectral::CoefficientBatch;
+
+constexpr double kTieFactor = 64.0 * 0x1p-52;
+
+// Query and the two keys of every triplet of a block, as content vectors gathered lane by lane.
+struct Gathered {
+  std::vector<std::int64_t> query;  // index into slots.query_slot
+  std::vector<std::int64_t> first_key, second_key;
+};
+
+Gathered gather(const PartSlots& slots, std::int64_t first, std::int64_t count) {
+  Gathered g;
+  auto query = std::upper_bound(slots.first_triplet.begin(), slots.first_triplet.end(), first) -
+               slots.first_triplet.begin() - 1;
+  for (std::int64_t t = first; t < first + count; ++t) {
+    while (t >= slots.first_triplet[query + 1]) ++query;
+    const auto& [a, b] = slots.key_pairs[t - slots.first_triplet[query]];
+    g.query.push_back(query);
+    g.first_key.push_back(a);
+    g.second_key.push_back(b);
+  }
+  return g;
+}
+
+// Content vectors of the distinct rows that a block of triplets names.
+struct Rows {
+  std::vector<std::int64_t> index;  // rising
+  std::vector<double> vectors;
+  int dim = 0;
+  const double* at(std::int64_t row) const {
+    return vectors.data() + (std::lower_bound(index.begin(), index.end(), row) - index.begin()) * dim;
+  }
+};
+
+Rows load_rows(const HeadSetting& head, ActivationFile::Side side, std::vector<std::int64_t> wanted,
+               const std::vector<std::int64_t>& slot, const std::vector<long long>& position) {
+  std::sort(wanted.begin(), wanted.end());
+  wanted.erase(std::unique(wanted.begin(), wanted.end()), wanted.end());
+  std::vector<std::int64_t> slots;
+  std::vector<long long> positions;
+  for (std::int64_t row : wanted) {
+    slots.push_back(slot[row]);
+    positions.push_back(position[row]);
+  }
+  Rows rows{std::move(wanted), {}, head.query.block->head_dim};
+  load_content_vectors(head, side, slots, positions, rows.vectors);
+  return rows;
+}
+
+bool all_zero(const double* row, int dim) {
+  return std::all_of(row, row + dim, [](double x) { return x == 0.0; });
+}
+
+// Standard deviation that rounding the lanes to their element types would give D(0) (theory §3, fragile
+// triplets).
+double rounding_deviation(const HeadSetting& head, const double* q, const double* k1, const double* k2) {
+  const double query_unit = rounding_unit(head.query.block->type),
+               key_unit = rounding_unit(head.key.block->type);
+  auto lane = [&](int i) {
+    const double difference = k1[i] - k2[i];
+    return q[i] * q[i] *
+           (query_unit * query_unit * difference * difference +
+            key_unit * key_unit * (k1[i] * k1[i] + k2[i] * k2[i]));
+  };
+  double rotary = 0, tail = 0;
+  for (int i : head.lanes->a) rotary += lane(i);
+  for (int i : head.lanes->b) rotary += lane(i);
+  for (int i : head.lanes->still) rotary += lane(i);
+  for (int i : head.lanes->tail) tail += lane(i);
+  const double factor = head.query.attention_factor * head.key.attention_factor;
+  return head.layer->logit_scale * std::sqrt((factor * factor * rotary + tail) / 3.0);
+}
+
+void clear_lane(CoefficientBatch& batch, std::size_t lane) {
+  for (std::size_t n = 0; n < batch.n_freq; ++n)
+    batch.re[n * batch.stride + lane] = batch.im[n * batch.stride + lane] = 0;
+  batch.constant[lane] = 0;
+}
+
+void flip_lane(CoefficientBatch& batch, std::size_t lane) {
+  for (std::size_t n = 0; n < batch.n_freq; ++n) {
+    batch.re[n * batch.stride + lane] = -batch.re[n * batch.stride + lane];
+    batch.im[n * batch.stride + lane] = -batch.im[n * batch.stride + lane];
+  }
+  batch.constant[lane] = -batch.constant[lane];
+}
+
+struct MarginAtZero {
+  double value = 0;      // D(0)
+  double magnitude = 0;  // sum |d_n|
+};
+
+MarginAtZero margin_at_zero(const CoefficientBatch& d, std::size_t lane) {
+  MarginAtZero m;
+  for (std::size_t n = 0; n < d.n_freq; ++n) {
+    const double re = d.re[n * d.stride + lane], im = d.im[n * d.stride + lane];
+    m.value += re;
+    m.magnitude += std::hypot(re, im);
+  }
+  m.value += d.constant[lane];
+  return m;
+}
+
+}  // namespace
+
+TripletBlock score_triplets(const HeadSetting& head, const PartSlots& slots, std::int64_t first,
+                            std::int64_t count, const spectral::WindowMoments& moments,
+                            CoefficientBatch& margins) {
+  const int dim = head.query.block->head_dim;
+  const std::size_t n_freq = head.lanes->omega.size(), n = static_cast<std::size_t>(count);
+  const Gathered g = gather(slots, first, count);
+  std::vector<std::int64_t> both_keys = g.first_key;
+  both_keys.insert(both_keys.end(), g.second_key.begin(), g.second_key.end());
+  using Side = ActivationFile::Side;
+  const Rows queries = load_rows(head, Side::kQuery, g.query, slots.query_slot, slots.query_position);
+  const Rows keys = load_rows(head, Side::kKey, std::move(both_keys), slots.key_slot, slots.key_position);
+
+  CoefficientBatch other;
+  margins.reset(n_freq, n);
+  other.reset(n_freq, n);
+  for (std::size_t lane = 0; lane < n; ++lane) {
+    const double* q = queries.at(g.query[lane]);
+    spectral::pair_coefficients(q, 1, keys.at(g.first_key[lane]), 1, dim, *head.lanes, head.rotary_scale(),
+                                head.tail_scale(), margins, lane);
+    spectral::pair_coefficients(q, 1, keys.at(g.second_key[lane]), 1, dim, *head.lanes, head.rotary_scale(),
+                                head.tail_scale(), other, lane);
+  }
+  std::vector<double> tails(n);  // |c_0(k1)| + |c_0(k2)|
+  for (std::size_t lane = 0; lane < n; ++lane)
+    tails[lane] = std::abs(margins.constant[lane]) + std::abs(other.constant[lane]);
+  for (std::size_t i = 0; i < margins.re.size(); ++i) {
+    margins.re[i] -= other.re[i];
+    margins.im[i] -= other.im[i];
+  }
+  for (std::size_t lane = 0; lane < n; ++lane) margins.constant[lane] -= other.constant[lane];
+
+  TripletBlock block;
+  block.valid.assign(n, 0);
+  block.sums.triplets = count;
+  for (std::size_t lane = 0; lane < n; ++lane) {
+    const double *q = queries.at(g.query[lane]), *k1 = keys.at(g.first_key[lane]),
+                 *k2 = keys.at(g.second_key[lane]);
+    const MarginAtZero zero = margin_at_zero(margins, lane);
+    bool keep = false;
+    if (!std::isfinite(zero.magnitude) || !std::isfinite(zero.value) || !std::isfinite(tails[lane])) {
+      ++block.sums.non_finite;
+    } else if (all_zero(q, dim) || all_zero(k1, dim) || all_zero(k2, dim)) {
+      ++block.sums.undefined;
+    } else if (std::abs(zero.value) <= kTieFactor * (zero.magnitude + tails[lane])) {
+      ++block.sums.ties;
+    } else {
+      keep = true;
+      if (std::abs(zero.value) < 2.0 * rounding_deviation(head, q, k1, k2)) ++block.sums.fragile;
+      if (zero.value < 0) flip_lane(margins, lane);
+    }
+    block.valid[lane] = keep;
+    if (!keep) clear_lane(margins, lane);
+  }
+
+  std::vector<double> mean(n), variance(n);
+  moments.evaluate(margins, mean, variance);
+  block.reversal.assign(n, 0.0);
+  for (std::size_t lane = 0; lane < n; ++lane) {
+    if (!block.valid[lane]) continue;
+    const double sigma = std::sqrt(variance[lane]);
+    // Phi(-mu / sigma)
+    block.reversal[lane] =
+        sigma > 0 ? 0.5 * std::erfc(mean[lane] / sigma * M_SQRT1_2) : (mean[lane] < 0 ? 1.0 : 0.0);
+    ++block.sums.valid;
+    block.sums.reversal += block.reversal[lane];
+  }
+  return block;
+}
+
+void add_exact_reversals(const std::int64_t* counts, std::int64_t window, TripletBlock& block) {
+  for (std::size_t lane = 0; lane < block.valid.size(); ++lane) {
+    if (!block.valid[lane]) continue;
+    const double exact = static_cast<double>(counts[lane]) / static_cast<double>(window);
+    block.sums.exact_reversal += exact;
+    block.sums.gap += std::abs(block.reversal[lane] - exact);
+  }
+}
+
+}  // namespace rope

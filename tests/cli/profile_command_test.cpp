@@ -1,0 +1,365 @@
+// The main job end to end: caches in, profile and table out.
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+
+#include "profiler/profile_file.hpp"
+#include "support/cache_writer.hpp"
+#include "support/compare.hpp"
+#include "support/csv_table.hpp"
+#include "support/profile_content.hpp"
+#include "support/run_cli.hpp"
+#include "support/temp_dir.hpp"
+
+using namespace rope;
+using namespace rope::test;
+
+namespace {
+
+const std::string kShippedCache = ROPE_SOURCE_DIR "/examples/data/smollm2.h5";
+
+CsvTable export_table(const std::string& profile, const std::string& table) {
+  const ProgramResult result = run_program({"export", profile, "--table", table});
+  REQUIRE_MESSAGE(result.exit_code == 0, result.err);
+  return parse_table(result.out);
+}
+
+std::string profile_of(const TempDir& folder, const std::string& name, std::vector<std::string> arguments) {
+  const std::string path = folder / name;
+  arguments.insert(arguments.begin(), "profile");
+  arguments.insert(arguments.end(), {"-o", path});
+  const ProgramResult result = run_program(arguments);
+  REQUIRE_MESSAGE(result.exit_code == 0, result.err);
+  return path;
+}
+
+// Every value of an expectation table, row by row, within 1e-5 relative.
+void check_expected(const std::string& profile, const std::string& expected_path) {
+  const CsvTable expected = read_table(expected_path), examples = export_table(profile, "examples");
+  const std::vector<std::string> key = {"task", "example_id", "layer", "head"};
+  const auto rows = examples.index(key);
+  REQUIRE(!expected.rows.empty());
+  for (const std::string& column : expected.columns) {
+    if (std::find(key.begin(), key.end(), column) != key.end()) continue;
+    std::vector<double> value, reference;
+    for (std::size_t row = 0; row < expected.rows.size(); ++row) {
+      const auto found = rows.find(expected.key_of(row, key));
+      REQUIRE_MESSAGE(found != rows.end(), "no row for " << expected.key_of(row, key));
+      value.push_back(examples.number(found->second, column));
+      reference.push_back(expected.number(row, column));
+    }
+    CHECK_COMPARISON(compare_relative(column, value, reference, 1e-5));
+  }
+}
+
+std::string write_random(const TempDir& folder, const std::string& name, const RandomCache& sizes = {}) {
+  const std::string path = folder / name;
+  write_cache(path, random_cache(sizes));
+  return path;
+}
+
+}  // namespace
+
+TEST_SUITE_BEGIN("cli");
+
+TEST_CASE("profile: the shipped cache agrees with direct summation by a separate program") {
+  TempDir folder;
+  const std::string profile =
+      profile_of(folder, "p.h5", {kShippedCache, "--heads", "all", "--exact-reversal"});
+  check_expected(profile, ROPE_SOURCE_DIR "/tests/data/expected_smollm2_shipped.csv");
+}
+
+TEST_CASE("profile: the shared caches agree with their expected values") {
+  if (shared_folder().empty()) return;
+  for (const std::string model : {"smollm2", "gemma3"}) {
+    TempDir folder;
+    CAPTURE(model);
+    const std::string data = shared_folder() + "/data/";
+    const std::string profile =
+        profile_of(folder, "p.h5", {data + model + ".h5", "--heads", "all", "--exact-reversal"});
+    check_expected(profile, data + "expected_" + model + ".csv");
+  }
+}
+
+TEST_CASE("profile: local and global layers have their own grids and windows") {
+  if (shared_folder().empty()) return;
+  TempDir folder;
+  const std::string profile = profile_of(
+      folder, "p.h5", {shared_folder() + "/data/gemma3.h5", "--heads", "all", "--tasks", "niah_single"});
+  const CsvTable examples = export_table(profile, "examples");
+  const CsvTable frequencies = export_table(profile, "frequencies");
+  for (std::size_t row = 0; row < examples.rows.size(); ++row) {
+    const bool global = static_cast<int>(examples.number(row, "layer")) % 6 == 5;
+    if (!global) CHECK(examples.number(row, "window") <= 512);
+    if (global) CHECK(examples.number(row, "window") > 512);
+  }
+  for (std::size_t row = 0; row < frequencies.rows.size(); ++row) {
+    if (frequencies.number(row, "pair") != 127) continue;
+    const double theta = static_cast<int>(frequencies.number(row, "layer")) % 6 == 5 ? 1e6 : 1e4;
+    CHECK(frequencies.number(row, "omega") == doctest::Approx(std::pow(theta, -127.0 / 128)).epsilon(1e-12));
+  }
+}
+
+TEST_CASE("profile: two models are refused with the reason") {
+  TempDir folder;
+  const std::string one = write_random(folder, "one.h5");
+  CacheSpec other = random_cache();
+  SUBCASE("another name") {
+    other.model.name = "other";
+    write_cache(folder / "two.h5", other);
+    check_failure(run_program({"profile", one, folder / "two.h5"}), 3, {"two.h5", "/model", "name", "other"});
+  }
+  SUBCASE("another base") {
+    other.model.config = llama_config(2, 4, 2, 16, 500000.0);
+    write_cache(folder / "two.h5", other);
+    check_failure(run_program({"profile", one, folder / "two.h5"}), 3, {"two.h5", "one.h5", "differs"});
+  }
+  if (!shared_folder().empty()) {
+    const std::string data = shared_folder() + "/data/";
+    check_failure(run_program({"profile", data + "smollm2.h5", data + "gemma3.h5"}), 3,
+                  {"gemma3.h5", "/model", "SmolLM2", "Gemma"});
+  }
+}
+
+TEST_CASE("profile: the same bytes for any number of threads") {
+  TempDir folder;
+  const std::string cache = write_random(folder, "cache.h5", {.query_slots = 3, .key_slots = 9});
+  std::vector<std::string> bytes;
+  for (const std::string threads : {"1", "2", "5"})
+    bytes.push_back(read_file(profile_of(folder, "p" + threads + ".h5",
+                                         {cache, "--threads", threads, "--exact-reversal", "--metrics",
+                                          "semantic,positional,share,length,usage,aliasing"})));
+  CHECK(bytes[0] == bytes[1]);
+  CHECK(bytes[0] == bytes[2]);
+}
+
+TEST_CASE("profile: files may come in any order and one cache may be split, by examples and by layers") {
+  TempDir folder;
+  const CacheSpec whole = random_cache({.num_layers = 3, .examples = 5});
+  write_cache(folder / "whole.h5", whole);
+  auto write_part = [&](const std::string& name, auto select) {
+    CacheSpec part = whole;
+    for (TaskSpec& task : part.tasks) task = select(task);
+    write_cache(folder / name, part);
+  };
+  const std::vector<std::string> heads = {"--heads", "all", "--exact-reversal"};
+  auto profile = [&](const std::string& name, std::vector<std::string> files) {
+    for (std::string& file : files) file = folder / file;
+    files.insert(files.end(), heads.begin(), heads.end());
+    return profile_of(folder, name, files);
+  };
+  const ProfileContent expected = profile_content(profile("whole.p", {"whole.h5"}));
+  const auto rows = [](std::vector<std::int64_t> which) {
+    return [which](const TaskSpec& task) { return select_examples(task, which); };
+  };
+  write_part("a.h5", rows({4, 1}));
+  write_part("b.h5", rows({0}));
+  write_part("c.h5", rows({3, 2}));
+  for (const auto& order : {std::vector<std::string>{"a.h5", "b.h5", "c.h5"}, {"c.h5", "a.h5", "b.h5"}}) {
+    const ProfileContent content = profile_content(profile("split" + order[0] + ".p", order));
+    CHECK(content == expected);
+  }
+  write_part("l0.h5", [](const TaskSpec& task) { return select_layers(task, {1}); });
+  write_part("l1.h5", [](const TaskSpec& task) { return select_layers(task, {0, 2}); });
+  CHECK(profile_content(profile("layers.p", {"l0.h5", "l1.h5"})) == expected);
+  CHECK(profile_content(profile("layers2.p", {"l1.h5", "l0.h5"})) == expected);
+}
+
+TEST_CASE("profile: layout, rotation, element type and storage do not change the scores") {
+  TempDir folder;
+  CacheSpec base = random_cache({.type = ElementType::kFloat64});
+  // Values that every element type holds exactly.
+  for (TaskSpec& task : base.tasks)
+    for (std::vector<double>* side : {&task.query, &task.key})
+      for (double& x : *side) x = std::round(x * 16) / 16;
+  write_cache(folder / "base.h5", base);
+  auto scores = [&](const std::string& name) {
+    return export_table(
+        profile_of(folder, name + ".p", {folder / name, "--heads", "all", "--exact-reversal"}), "examples");
+  };
+  const CsvTable expected = scores("base.h5");
+  auto check_same = [&](const std::string& what, const CacheSpec& cache, double bound) {
+    CAPTURE(what);
+    write_cache(folder / (what + ".h5"), cache);
+    const CsvTable table = scores(what + ".h5");
+    REQUIRE(table.rows.size() == expected.rows.size());
+    for (const std::string column :
+         {"semantic_score", "exact_semantic_score", "positional_score", "norm_share",
+          "effective_length_virtual", "response_max", "usage_cov", "usage_centroid", "frequency_mass"}) {
+      std::vector<double> value, reference;
+      for (std::size_t row = 0; row < table.rows.size(); ++row) {
+        value.push_back(table.number(row, column));
+        reference.push_back(expected.number(row, column));
+      }
+      CHECK_COMPARISON(compare_relative(what + " " + column, value, reference, bound));
+    }
+  };
+  auto with = [&](auto change) {
+    CacheSpec cache = base;
+    change(cache);
+    return cache;
+  };
+  auto with_tasks = [&](auto change) {
+    return with([&](CacheSpec& cache) {
+      for (TaskSpec& task : cache.tasks) change(task);
+    });
+  };
+  auto type = [&](ElementType element) {
+    return with_tasks([&](TaskSpec& task) { task.header.query_type = task.header.key_type = element; });
+  };
+  check_same("interleaved", with([](CacheSpec& c) { c.model.layout = spectral::PairLayout::kInterleaved; }),
+             1e-12);
+  check_same("post_keys", with([](CacheSpec& c) { c.model.key_rotation = Rotation::kPost; }), 1e-8);
+  check_same("post_both", with([](CacheSpec& c) {
+               c.model.key_rotation = c.model.query_rotation = Rotation::kPost;
+               c.model.layout = spectral::PairLayout::kInterleaved;
+             }),
+             1e-8);
+  check_same("f16", type(ElementType::kFloat16), 1e-12);
+  check_same("bf16", type(ElementType::kBfloat16), 1e-12);
+  check_same("f32", type(ElementType::kFloat32), 1e-12);
+  check_same("bf16_bits", with_tasks([](TaskSpec& task) {
+               task.header.query_type = task.header.key_type = ElementType::kBfloat16;
+               task.storage.bfloat16_bits = true;
+             }),
+             1e-12);
+  check_same("big_endian", with_tasks([](TaskSpec& task) {
+               task.header.query_type = task.header.key_type = ElementType::kFloat32;
+               task.storage.big_endian = true;
+             }),
+             1e-12);
+  check_same("chunked", with_tasks([](TaskSpec& task) { task.storage.chunk = {1, 1, 1, 0, 0}; }), 1e-12);
+  check_same("gzip", with_tasks([](TaskSpec& task) {
+               task.storage.chunk = {2, 0, 0, 0, 0};
+               task.storage.gzip = 4;
+               task.storage.shuffle = task.storage.fletcher32 = true;
+             }),
+             1e-12);
+  check_same("lzf", with_tasks([](TaskSpec& task) {
+               task.storage.chunk = {1, 0, 0, 0, 0};
+               task.storage.lzf = true;
+             }),
+             1e-12);
+}
+
+TEST_CASE("profile: scores do not change with the scale of the queries, but for E_2") {
+  TempDir folder;
+  CacheSpec cache = random_cache({.type = ElementType::kFloat32});
+  write_cache(folder / "one.h5", cache);
+  for (TaskSpec& task : cache.tasks)
+    for (double& x : task.query) x *= 4;
+  write_cache(folder / "four.h5", cache);
+  auto table = [&](const std::string& name) {
+    return export_table(profile_of(folder, name + ".p", {folder / name, "--heads", "all"}), "examples");
+  };
+  const CsvTable one = table("one.h5"), four = table("four.h5");
+  for (const std::string column :
+       {"semantic_score", "positional_score", "norm_share", "response_max", "usage_cov"})
+    for (std::size_t row = 0; row < one.rows.size(); ++row)
+      CHECK(four.number(row, column) == doctest::Approx(one.number(row, column)).epsilon(1e-12));
+  for (std::size_t row = 0; row < one.rows.size(); ++row)
+    CHECK(four.number(row, "effective_length_virtual") < one.number(row, "effective_length_virtual"));
+}
+
+TEST_CASE("profile: without -o it prints the table and writes no file; -o - sends the file to stdout") {
+  TempDir folder;
+  const std::string cache = write_random(folder, "cache.h5");
+  const ProgramResult shown = run_program({"profile", cache});
+  REQUIRE(shown.exit_code == 0);
+  for (const char* title : {"task", "family", "examples", "window", "Semantic", "Positional", "r_S", "r_P",
+                            "w_S", "direction", "alpha", "beta", "left out"})
+    CHECK(shown.out.find(title) != std::string::npos);
+  CHECK(std::distance(std::filesystem::directory_iterator(folder.path()), {}) == 1);
+
+  const ProgramResult piped = run_program({"profile", cache, "-o", "-"});
+  REQUIRE(piped.exit_code == 0);
+  CHECK(piped.out.substr(1, 3) == "HDF");
+  CHECK(piped.out == read_file(profile_of(folder, "p.h5", {cache})));
+  CHECK(piped.err.find("w_S") != std::string::npos);
+}
+
+TEST_CASE("profile: an existing output is kept without --force, and nothing appears after a failure") {
+  TempDir folder;
+  const std::string cache = write_random(folder, "cache.h5");
+  const std::string profile = profile_of(folder, "p.h5", {cache});
+  const std::string before = read_file(profile);
+  check_failure(run_program({"profile", cache, "-o", profile}), 2, {"p.h5", "--force"});
+  CHECK(read_file(profile) == before);
+  CHECK(run_program({"profile", cache, "-o", profile, "--force"}).exit_code == 0);
+
+  CacheSpec broken = random_cache();
+  broken.tasks[1].query_position[0] = 100000;  // past the window: found while scoring
+  write_cache(folder / "broken.h5", broken);
+  check_failure(run_program({"profile", folder / "broken.h5", "-o", folder / "q.h5"}), 3,
+                {"broken.h5", "/tasks/beta/query_position"});
+  CHECK(std::distance(std::filesystem::directory_iterator(folder.path()), {}) == 3);
+}
+
+TEST_CASE("profile: --heads, --selection and their combinations") {
+  TempDir folder;
+  const std::string cache = write_random(folder, "cache.h5", {.num_layers = 4});
+  auto selected = [&](const std::string& profile) {
+    std::vector<std::string> heads;
+    const CsvTable table = export_table(profile, "heads");
+    for (std::size_t row = 0; row < table.rows.size(); ++row)
+      if (table.text(row, "selected") == "true" && table.text(row, "task") == "alpha")
+        heads.push_back(table.text(row, "layer") + "." + table.text(row, "head"));
+    return heads;
+  };
+  const std::string top = profile_of(folder, "top.p", {cache});
+  CHECK(selected(top).size() == 1);  // ceil(0.05 * 16)
+  CHECK(selected(profile_of(folder, "top25.p", {cache, "--heads", "top:0.25"})).size() == 4);
+  CHECK(selected(profile_of(folder, "all.p", {cache, "--heads", "all"})).size() == 16);
+  CHECK(selected(profile_of(folder, "list.p", {cache, "--heads", "3.1,0.2"})) ==
+        std::vector<std::string>{"0.2", "3.1"});
+  CHECK(selected(profile_of(folder, "reuse.p", {cache, "--selection", top})) == selected(top));
+  CHECK(selected(profile_of(folder, "recut.p", {cache, "--selection", top, "--heads", "top:0.25"})) ==
+        selected(folder / "top25.p"));
+  // The selection's ranking is the same whatever --heads was.
+  CHECK(export_table(folder / "all.p", "selection").rows == export_table(top, "selection").rows);
+  // A head's values do not depend on which others were selected.
+  const CsvTable all = export_table(folder / "all.p", "examples"),
+                 some = export_table(folder / "list.p", "examples");
+  const auto rows = all.index({"task", "example_id", "layer", "head"});
+  int compared = 0;
+  for (std::size_t row = 0; row < some.rows.size(); ++row) {
+    if (some.text(row, "positional_score").empty()) continue;
+    CHECK(some.rows[row] == all.rows[rows.at(some.key_of(row, {"task", "example_id", "layer", "head"}))]);
+    ++compared;
+  }
+  CHECK(compared == 2 * 3 * 2);
+
+  check_failure(run_program({"profile", cache, "--selection", top, "--heads", "all"}), 2,
+                {"--selection", "--heads"});
+  check_failure(run_program({"profile", cache, "--heads", "9.0"}), 2, {"layer 9 head 0"});
+  check_failure(run_program({"profile", cache, "--heads", "top:0"}), 2, {"top:0"});
+  check_failure(run_program({"profile", cache, "--heads", "some"}), 2, {"some"});
+}
+
+TEST_CASE("profile: --metrics, --tasks, --window") {
+  TempDir folder;
+  const std::string cache = write_random(folder, "cache.h5");
+  const CsvTable share = export_table(
+      profile_of(folder, "share.p", {cache, "--heads", "all", "--metrics", "share"}), "examples");
+  CHECK(!share.text(0, "norm_share").empty());
+  for (const char* column : {"semantic_score", "positional_score", "effective_length_virtual", "usage_cov"})
+    CHECK(share.text(0, column).empty());
+
+  const CsvTable beta = export_table(profile_of(folder, "beta.p", {cache, "--tasks", "b*"}), "tasks");
+  REQUIRE(beta.rows.size() == 1);
+  CHECK(beta.text(0, "task") == "beta");
+  check_failure(run_program({"profile", cache, "--tasks", "z*"}), 2, {"--tasks"});
+
+  const CsvTable window = export_table(profile_of(folder, "w.p", {cache, "--window", "150"}), "tasks");
+  for (const char* column : {"window_min", "window_mean", "window_max"})
+    CHECK(window.number(0, column) == 150);
+  check_failure(run_program({"profile", cache, "--window", "1"}), 2, {"--window", "2 to 16777216"});
+  check_failure(run_program({"profile", cache, "--metrics", "semantic,speed"}), 2, {"speed"});
+  check_failure(run_program({"profile", cache, "--split", "custom:1"}), 2, {"--split"});
+  check_failure(run_program({"profile", cache, "--exact-reversal", "--metrics", "share"}), 2, {"semantic"});
+}
+
+TEST_SUITE_END();
