@@ -381,8 +381,7 @@ ProfileReport run_profile(const ProfileOptions& options, const ProgressCallback&
 
   ProfileReport report;
   {
-    const std::string scratch = writer.flush();
-    const ProfileReader profile(scratch);
+    const ProfileReader profile(writer.flush());
     report.model_name = profile.header().model_name;
     report.heads = profile.header().heads;
     report.warnings = warnings;
@@ -393,9 +392,10 @@ ProfileReport run_profile(const ProfileOptions& options, const ProgressCallback&
     for (const SetHead& head : set.heads())
       if (!set.layer(head.layer).rotates) still.insert(head.layer);
     report.still_layers.assign(still.begin(), still.end());
-    if (options.deliver) options.deliver(scratch);
   }
+  const std::string scratch = writer.flush();
   writer.commit();
+  if (options.deliver) options.deliver(scratch);  // a scratch file lives as long as its writer
   return report;
 }
 
