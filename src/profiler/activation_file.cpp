@@ -6,7 +6,7 @@
 
 #include "profiler/activation_header.hpp"
 #include "profiler/element_convert.hpp"
-#include "profiler/hdf5_probe.hpp"
+#include "profiler/hdf5_guard.hpp"
 
 namespace rope {
 
@@ -80,8 +80,7 @@ ActivationFile::ActivationFile(const std::string& path) {
     CheckLog log(false);
     impl_ = Impl::load(path, log);
   };
-  probe_hdf5(path, load);
-  load();
+  read_guarded(path, load);
 }
 
 ActivationFile::~ActivationFile() = default;
@@ -95,8 +94,7 @@ std::vector<CheckResult> ActivationFile::check(const std::string& path) {
     Impl::load(path, log);
     results = std::move(log.results);
   };
-  probe_hdf5(path, load);
-  load();
+  read_guarded(path, load);
   return results;
 }
 

@@ -198,7 +198,7 @@ std::vector<std::int64_t> Hdf5Source::read_integers(const Hdf5Dataset& set,
 }
 
 std::vector<double> Hdf5Source::read_doubles(const Hdf5Dataset& set) const {
-  constexpr std::int64_t kMost = std::int64_t{1} << 26;  // 512 MiB
+  constexpr std::int64_t kMost = std::int64_t{1} << 24;  // 128 MiB
   const std::int64_t count = product(set.shape, 1);
   if (count > kMost) throw error(set.path, fmt::format("at most {} values", kMost), fmt::format("{}", count));
   std::vector<double> values(static_cast<std::size_t>(count));
