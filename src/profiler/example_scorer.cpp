@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <exception>
 #include <limits>
+#include <map>
 
 #include "profiler/pair_scores.hpp"
 #include "profiler/semantic_score.hpp"
@@ -28,6 +29,7 @@ struct ExampleScorer::Job {
   std::shared_ptr<const RawBlock> query, key;
   std::shared_ptr<const PartSlots> slots;
   const WindowedGrid* grid = nullptr;
+  std::shared_ptr<const PairPhases> phases;  // where usage is asked for
   HeadWork work = HeadWork::kNone;
   HeadScores* result = nullptr;
   std::vector<PairSums> pairs;        // by block
@@ -39,11 +41,10 @@ struct ExampleScorer::Job {
 };
 
 void ExampleScorer::Job::score_pair_block(std::int64_t block, const ScoringOptions& options) {
-  const std::int64_t first = block * kPairBlock, count = std::min(kPairBlock, slots->pairs() - first);
   const bool light = does(work, HeadWork::kWithoutSweep);
   spectral::CoefficientBatch batch;
-  PairBlock scored = score_pairs(setting, *slots, first, count, grid->high(),
-                                 {light && options.share, light && options.usage}, batch);
+  PairBlock scored =
+      score_pairs(setting, *slots, block, grid->high(), {light && options.share, phases.get()}, batch);
   if (does(work, HeadWork::kSweepOnly) && grid->window() >= 2 && !setting.lanes->omega.empty()) {
     spectral::SweepRequest request;
     request.mean_response = request.response_max = options.positional;
@@ -225,7 +226,13 @@ void ExampleScorer::run_jobs() {
     bool pairs;
   };
   std::vector<Block> blocks;
+  std::map<std::pair<const PartSlots*, const Grid*>, std::shared_ptr<const PairPhases>> phases;
   for (Job& job : jobs_) {
+    if (options_.usage && does(job.work, HeadWork::kWithoutSweep)) {
+      auto& shared = phases[{job.slots.get(), &job.grid->grid()}];
+      if (!shared) shared = std::make_shared<PairPhases>(*job.slots, *job.setting.lanes);
+      job.phases = shared;
+    }
     const std::int64_t pair_blocks = (job.slots->pairs() + kPairBlock - 1) / kPairBlock;
     job.pairs.resize(static_cast<std::size_t>(pair_blocks));
     for (std::int64_t b = 0; b < pair_blocks; ++b) blocks.push_back({&job, b, true});

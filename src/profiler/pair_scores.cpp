@@ -33,7 +33,6 @@ std::vector<Segment> segments(const PartSlots& slots, std::int64_t first, std::i
 struct BlockVectors {
   std::int64_t first_query = 0, first_key = 0;
   std::vector<double> queries, keys;
-  std::vector<long long> query_position, key_position;
 };
 
 template <class Value>
@@ -51,11 +50,10 @@ BlockVectors load_block(const HeadSetting& head, const PartSlots& slots, const s
     v.first_key = std::min(v.first_key, s.first_key);
     end_key = std::max(end_key, s.first_key + s.keys);
   }
-  v.query_position = slice(slots.query_position, v.first_query, end_query);
-  v.key_position = slice(slots.key_position, v.first_key, end_key);
   load_content_vectors(head, Side::kQuery, slice(slots.query_slot, v.first_query, end_query),
-                       v.query_position, v.queries);
-  load_content_vectors(head, Side::kKey, slice(slots.key_slot, v.first_key, end_key), v.key_position, v.keys);
+                       slice(slots.query_position, v.first_query, end_query), v.queries);
+  load_content_vectors(head, Side::kKey, slice(slots.key_slot, v.first_key, end_key),
+                       slice(slots.key_position, v.first_key, end_key), v.keys);
   return v;
 }
 
@@ -68,26 +66,42 @@ void fill(const HeadSetting& head, const std::vector<Segment>& parts, const Bloc
                                 dim, *head.lanes, head.rotary_scale(), head.tail_scale(), batch, s.lane);
 }
 
-void add_usage(const CoefficientBatch& content, const CoefficientBatch& turned,
+void add_usage(const CoefficientBatch& batch, const spectral::PhaseTable& phases,
                const std::vector<double>& norm, const std::vector<double>& omega, PairSums& sums) {
-  sums.usage.assign(content.n_freq, 0.0);
-  sums.usage_norm.assign(content.n_freq, 0.0);
-  std::vector<double> total(norm.size(), 0.0), weighted(norm.size(), 0.0);  // sum |z_n| and sum |z_n| omega_n
-  for (std::size_t n = 0; n < content.n_freq; ++n)
-    for (std::size_t lane = 0; lane < norm.size(); ++lane) {
-      if (norm[lane] == 0) continue;
-      const double modulus =
-          std::hypot(content.re[n * content.stride + lane], content.im[n * content.stride + lane]);
-      sums.usage[n] += std::abs(turned.re[n * turned.stride + lane]);
-      sums.usage_norm[n] += modulus;
-      total[lane] += modulus;
-      weighted[lane] += modulus * omega[n];
-    }
+  std::vector<char> valid(norm.size());
+  for (std::size_t lane = 0; lane < norm.size(); ++lane) valid[lane] = norm[lane] != 0;
+  sums.usage.assign(batch.n_freq, 0.0);
+  sums.usage_norm.assign(batch.n_freq, 0.0);
+  spectral::accumulate_usage(batch, 0, phases, valid, sums.usage, sums.usage_norm);
+  std::vector<double> mass(norm.size());
+  spectral::frequency_mass(batch, omega, mass);
   for (std::size_t lane = 0; lane < norm.size(); ++lane)
-    if (norm[lane] != 0) sums.frequency_mass += weighted[lane] / total[lane];
+    if (valid[lane]) sums.frequency_mass += mass[lane];
+}
+
+std::int64_t pairs_of_block(const PartSlots& slots, std::int64_t index) {
+  return std::min(kPairBlock, slots.pairs() - index * kPairBlock);
 }
 
 }  // namespace
+
+PairPhases::PairPhases(const PartSlots& slots, const spectral::LaneMap& lanes)
+    : slots_(&slots), lanes_(&lanes) {}
+
+std::shared_ptr<const spectral::PhaseTable> PairPhases::make(std::int64_t index) const {
+  std::vector<std::int64_t> distances;
+  for (const Segment& s : segments(*slots_, index * kPairBlock, pairs_of_block(*slots_, index)))
+    for (std::int64_t key = s.first_key; key < s.first_key + s.keys; ++key)
+      distances.push_back(slots_->query_position[s.query] - slots_->key_position[key]);
+  return std::make_shared<spectral::PhaseTable>(spectral::make_phase_table(lanes_->omega, distances));
+}
+
+std::shared_ptr<const spectral::PhaseTable> PairPhases::block(std::int64_t index) const {
+  const std::size_t i = static_cast<std::size_t>(index);
+  if (i >= kKept) return make(index);
+  std::call_once(once_[i], [&] { kept_[i] = make(index); });
+  return kept_[i];
+}
 
 void PairSums::add(const PairSums& other) {
   pairs += other.pairs;
@@ -108,10 +122,11 @@ void PairSums::add(const PairSums& other) {
   }
 }
 
-PairBlock score_pairs(const HeadSetting& head, const PartSlots& slots, std::int64_t first, std::int64_t count,
+PairBlock score_pairs(const HeadSetting& head, const PartSlots& slots, std::int64_t index,
                       const std::vector<char>& high, const PairRequest& request, CoefficientBatch& batch) {
-  const std::vector<Segment> parts = segments(slots, first, count);
-  BlockVectors vectors = load_block(head, slots, parts);
+  const std::int64_t count = pairs_of_block(slots, index);
+  const std::vector<Segment> parts = segments(slots, index * kPairBlock, count);
+  const BlockVectors vectors = load_block(head, slots, parts);
   batch.reset(head.lanes->omega.size(), static_cast<std::size_t>(count));
   fill(head, parts, vectors, batch);
 
@@ -132,18 +147,8 @@ PairBlock score_pairs(const HeadSetting& head, const PartSlots& slots, std::int6
       batch.re[n * batch.stride + lane] = batch.im[n * batch.stride + lane] = 0;
     batch.constant[lane] = 0;
   }
-  if (request.usage) {
-    // z_n e^{i m omega_n} is the product of the vectors rotated by their own positions.
-    const int dim = head.query.block->head_dim;
-    spectral::rotate_rows(vectors.queries.data(), vectors.query_position.size(), dim, *head.lanes,
-                          vectors.query_position, 1);
-    spectral::rotate_rows(vectors.keys.data(), vectors.key_position.size(), dim, *head.lanes,
-                          vectors.key_position, 1);
-    CoefficientBatch turned;
-    turned.reset(batch.n_freq, static_cast<std::size_t>(count));
-    fill(head, parts, vectors, turned);
-    add_usage(batch, turned, block.norm, head.lanes->omega, block.sums);
-  }
+  if (request.usage != nullptr)
+    add_usage(batch, *request.usage->block(index), block.norm, head.lanes->omega, block.sums);
   return block;
 }
 

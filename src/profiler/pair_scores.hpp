@@ -1,11 +1,15 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <memory>
+#include <mutex>
 #include <vector>
 
 #include "profiler/head_vectors.hpp"
 #include "profiler/part_slots.hpp"
 #include "spectral/adjacent_sweep.hpp"
+#include "spectral/frequency_use.hpp"
 #include "spectral/pair_coefficients.hpp"
 
 namespace rope {
@@ -28,15 +32,34 @@ struct PairBlock {
   PairSums sums;             ///< all but what the sweep gives
 };
 
+/// Phases e^{i m omega_n} of the pairs of one example part on one grid, by block; the heads of its layers
+/// share them.
+class PairPhases {
+ public:
+  PairPhases(const PartSlots& slots, const spectral::LaneMap& lanes);
+  /// Made on first use; the first blocks are kept, so that full-coverage examples do not fill the memory.
+  std::shared_ptr<const spectral::PhaseTable> block(std::int64_t index) const;
+
+ private:
+  static constexpr std::size_t kKept = 4;
+  std::shared_ptr<const spectral::PhaseTable> make(std::int64_t index) const;
+
+  const PartSlots* slots_;
+  const spectral::LaneMap* lanes_;
+  mutable std::array<std::once_flag, kKept> once_;
+  mutable std::array<std::shared_ptr<const spectral::PhaseTable>, kKept> kept_;
+};
+
 /// What to take from the pairs besides their coefficients.
 struct PairRequest {
-  bool norm_share = true, usage = true;
+  bool norm_share = true;
+  const PairPhases* usage = nullptr;  ///< null: no usage, no frequency mass
 };
 
 /// Coefficients of pairs [first, first + count) of a head into lanes [0, count) of `batch` (reset here;
 /// left-out pairs become zero lanes), and what needs no sweep. high: [n_freq] mask of H(M) over the rotating
 /// pairs.
-PairBlock score_pairs(const HeadSetting& head, const PartSlots& slots, std::int64_t first, std::int64_t count,
+PairBlock score_pairs(const HeadSetting& head, const PartSlots& slots, std::int64_t index,
                       const std::vector<char>& high, const PairRequest& request,
                       spectral::CoefficientBatch& batch);
 

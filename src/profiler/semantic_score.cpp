@@ -35,8 +35,11 @@ struct Rows {
   std::vector<std::int64_t> index;  // rising
   std::vector<double> vectors;
   int dim = 0;
-  const double* at(std::int64_t row) const {
-    return vectors.data() + (std::lower_bound(index.begin(), index.end(), row) - index.begin()) * dim;
+  std::size_t place(std::int64_t row) const {
+    return static_cast<std::size_t>(std::lower_bound(index.begin(), index.end(), row) - index.begin());
+  }
+  const double* at(std::size_t row_place) const {
+    return vectors.data() + row_place * static_cast<std::size_t>(dim);
   }
 };
 
@@ -53,6 +56,38 @@ Rows load_rows(const HeadSetting& head, ActivationFile::Side side, std::vector<s
   Rows rows{std::move(wanted), {}, head.query.block->head_dim};
   load_content_vectors(head, side, slots, positions, rows.vectors);
   return rows;
+}
+
+// Places of a triplet's vectors, and the lanes of its two pairs among all (query, key) pairs of the block.
+struct Places {
+  std::size_t query, first_key, second_key, first_lane, second_lane;
+};
+
+std::vector<Places> find_places(const Gathered& g, const Rows& queries, const Rows& keys) {
+  std::vector<Places> places;
+  places.reserve(g.query.size());
+  for (std::size_t t = 0; t < g.query.size(); ++t) {
+    Places p{queries.place(g.query[t]), keys.place(g.first_key[t]), keys.place(g.second_key[t]), 0, 0};
+    p.first_lane = p.query * keys.index.size() + p.first_key;
+    p.second_lane = p.query * keys.index.size() + p.second_key;
+    places.push_back(p);
+  }
+  return places;
+}
+
+// d = z(q, k1) - z(q, k2) lane by lane.
+void subtract(const CoefficientBatch& pairs, const std::vector<Places>& places, CoefficientBatch& margins) {
+  margins.reset(pairs.n_freq, places.size());
+  for (std::size_t n = 0; n < pairs.n_freq; ++n) {
+    const double *re = &pairs.re[n * pairs.stride], *im = &pairs.im[n * pairs.stride];
+    double *to_re = &margins.re[n * margins.stride], *to_im = &margins.im[n * margins.stride];
+    for (std::size_t t = 0; t < places.size(); ++t) {
+      to_re[t] = re[places[t].first_lane] - re[places[t].second_lane];
+      to_im[t] = im[places[t].first_lane] - im[places[t].second_lane];
+    }
+  }
+  for (std::size_t t = 0; t < places.size(); ++t)
+    margins.constant[t] = pairs.constant[places[t].first_lane] - pairs.constant[places[t].second_lane];
 }
 
 bool all_zero(const double* row, int dim) {
@@ -115,7 +150,7 @@ TripletBlock score_triplets(const HeadSetting& head, const PartSlots& slots, std
                             std::int64_t count, const spectral::WindowMoments& moments,
                             CoefficientBatch& margins) {
   const int dim = head.query.block->head_dim;
-  const std::size_t n_freq = head.lanes->omega.size(), n = static_cast<std::size_t>(count);
+  const std::size_t n = static_cast<std::size_t>(count);
   const Gathered g = gather(slots, first, count);
   std::vector<std::int64_t> both_keys = g.first_key;
   both_keys.insert(both_keys.end(), g.second_key.begin(), g.second_key.end());
@@ -123,38 +158,28 @@ TripletBlock score_triplets(const HeadSetting& head, const PartSlots& slots, std
   const Rows queries = load_rows(head, Side::kQuery, g.query, slots.query_slot, slots.query_position);
   const Rows keys = load_rows(head, Side::kKey, std::move(both_keys), slots.key_slot, slots.key_position);
 
-  CoefficientBatch other;
-  margins.reset(n_freq, n);
-  other.reset(n_freq, n);
-  for (std::size_t lane = 0; lane < n; ++lane) {
-    const double* q = queries.at(g.query[lane]);
-    spectral::pair_coefficients(q, 1, keys.at(g.first_key[lane]), 1, dim, *head.lanes, head.rotary_scale(),
-                                head.tail_scale(), margins, lane);
-    spectral::pair_coefficients(q, 1, keys.at(g.second_key[lane]), 1, dim, *head.lanes, head.rotary_scale(),
-                                head.tail_scale(), other, lane);
-  }
-  std::vector<double> tails(n);  // |c_0(k1)| + |c_0(k2)|
-  for (std::size_t lane = 0; lane < n; ++lane)
-    tails[lane] = std::abs(margins.constant[lane]) + std::abs(other.constant[lane]);
-  for (std::size_t i = 0; i < margins.re.size(); ++i) {
-    margins.re[i] -= other.re[i];
-    margins.im[i] -= other.im[i];
-  }
-  for (std::size_t lane = 0; lane < n; ++lane) margins.constant[lane] -= other.constant[lane];
+  const std::vector<Places> places = find_places(g, queries, keys);
+  CoefficientBatch all;
+  all.reset(head.lanes->omega.size(), queries.index.size() * keys.index.size());
+  spectral::pair_coefficients(queries.vectors.data(), queries.index.size(), keys.vectors.data(),
+                              keys.index.size(), dim, *head.lanes, head.rotary_scale(), head.tail_scale(),
+                              all, 0);
+  subtract(all, places, margins);
 
   TripletBlock block;
   block.valid.assign(n, 0);
   block.sums.triplets = count;
   for (std::size_t lane = 0; lane < n; ++lane) {
-    const double *q = queries.at(g.query[lane]), *k1 = keys.at(g.first_key[lane]),
-                 *k2 = keys.at(g.second_key[lane]);
+    const Places& p = places[lane];
+    const double *q = queries.at(p.query), *k1 = keys.at(p.first_key), *k2 = keys.at(p.second_key);
+    const double tails = std::abs(all.constant[p.first_lane]) + std::abs(all.constant[p.second_lane]);
     const MarginAtZero zero = margin_at_zero(margins, lane);
     bool keep = false;
-    if (!std::isfinite(zero.magnitude) || !std::isfinite(zero.value) || !std::isfinite(tails[lane])) {
+    if (!std::isfinite(zero.magnitude) || !std::isfinite(zero.value) || !std::isfinite(tails)) {
       ++block.sums.non_finite;
     } else if (all_zero(q, dim) || all_zero(k1, dim) || all_zero(k2, dim)) {
       ++block.sums.undefined;
-    } else if (std::abs(zero.value) <= kTieFactor * (zero.magnitude + tails[lane])) {
+    } else if (std::abs(zero.value) <= kTieFactor * (zero.magnitude + tails)) {
       ++block.sums.ties;
     } else {
       keep = true;
