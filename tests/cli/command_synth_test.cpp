@@ -3,6 +3,8 @@
 #include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <map>
+#include <sstream>
 
 #include "support/run_cli.hpp"
 #include "support/temp_dir.hpp"
@@ -96,6 +98,36 @@ TEST_CASE("synth takes sizes and frequencies from a config, once") {
   check_failure(run_program({"synth", "-o", "-", "--config", config}), 3, {"config.json"});
   std::ofstream(config) << "";
   check_failure(run_program({"synth", "-o", "-", "--config", config}), 3, {"config.json", "empty"});
+}
+
+TEST_CASE("the ranking of a synthetic cache is the one that it was made for") {
+  const TempDir folder;
+  const std::string cache = folder / "mix.h5", profile = folder / "mix.profile.h5";
+  REQUIRE(
+      run_program({"synth", "-o", cache, "--tasks", "5", "--head-dim", "32", "--windows", "600"}).exit_code ==
+      0);
+  REQUIRE(run_program({"profile", cache, "-o", profile}).exit_code == 0);
+  const ProgramResult table = run_program({"export", profile, "--table", "ranking"});
+  REQUIRE(table.exit_code == 0);
+  std::istringstream lines(table.out);
+  std::string line;
+  std::getline(lines, line);
+  CHECK(line.rfind("task,semantic_score,positional_score,r_s,r_p,w_s,", 0) == 0);
+  std::map<std::string, std::string> w_s;
+  while (std::getline(lines, line)) {
+    std::vector<std::string> cells(1);
+    for (const char c : line) {
+      if (c == ',')
+        cells.emplace_back();
+      else
+        cells.back() += c;
+    }
+    REQUIRE(cells.size() >= 6);
+    w_s[cells[0]] = cells[5];
+  }
+  CHECK(w_s ==
+        std::map<std::string, std::string>{
+            {"task_1", "0"}, {"task_2", "0.25"}, {"task_3", "0.5"}, {"task_4", "0.75"}, {"task_5", "1"}});
 }
 
 TEST_CASE("mistakes in synth's options are usage errors") {
