@@ -669,6 +669,43 @@ TEST_CASE("a contiguous dataset that reaches past the end of the file is refused
   CHECK(message.find("data inside the file") != std::string::npos);
 }
 
+TEST_CASE("damaged references to texts neither crash nor fill memory") {
+  const test::TempDir dir;
+  test::CacheSpec cache = test::random_cache();
+  cache.model.name = "a name of thirty-seven characters ...";
+  test::write_cache(dir / "good.h5", cache);
+  const std::string good = bytes_of(dir / "good.h5");
+  // A text attribute holds length (4 bytes), address of a heap that starts with GCOL (8), index in it (4).
+  const auto number = [&](std::size_t at, std::size_t bytes) {
+    std::uint64_t value = 0;
+    for (std::size_t i = bytes; i-- > 0;) value = value << 8 | static_cast<unsigned char>(good[at + i]);
+    return value;
+  };
+  std::size_t place = 0;
+  for (std::size_t at = 0; at + 16 < good.size() && place == 0; ++at) {
+    const std::uint64_t length = number(at, 4), heap = number(at + 4, 8);
+    if ((length == 37 || length == 38) && heap < good.size() && good.compare(heap, 4, "GCOL") == 0)
+      place = at;
+  }
+  REQUIRE(place > 0);
+  const auto damaged = [&](std::size_t offset, const std::string& bytes) {
+    std::string bad = good;
+    bad.replace(place + offset, bytes.size(), bytes);
+    put_bytes(dir / "bad.h5", bad);
+    return refusal(dir / "bad.h5");
+  };
+  const std::string index =
+      damaged(12, std::string("\xff\xff\0\0", 4));  // outside the heap: HDF5 1.10 reads wild memory
+  CAPTURE(index);
+  CHECK(index.find("damage") != std::string::npos);
+#ifndef __SANITIZE_ADDRESS__
+  const std::string length = damaged(3, "\x7f");  // 2 GB of text
+  CAPTURE(length);
+  CHECK(length.find("/model (attribute name)") != std::string::npos);
+  CHECK(length.find("memory allocation failed") != std::string::npos);
+#endif
+}
+
 TEST_CASE("hundreds of damaged files: refused or read, never a crash or a hang") {
   const test::TempDir dir;
   std::mt19937_64 random(20260910);
