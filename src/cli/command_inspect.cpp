@@ -193,7 +193,7 @@ class InspectCommand : public Command {
       Inspection file = inspect_file(path);
       passed &= file.passed();
       for (const std::string& warning : file.warnings)
-        console.warning(files_.size() > 1 ? path + ": " + warning : warning);
+        console.warning(files_.size() > 1 ? fmt::format("{}: {}", path, warning) : warning);
       if (json_)
         inspections.push_back(std::move(file));
       else

@@ -107,7 +107,7 @@ void Hdf5Source::check_link(const Hdf5Group& parent, const std::string& name) co
     std::string value(link.u.val_size, '\0');
     if (H5Lget_val(parent.handle.get(), target.c_str(), value.data(), value.size(), H5P_DEFAULT) < 0)
       throw error(where, "a readable link", "damage: " + hdf5_error_text());
-    target.assign(value.c_str());
+    target = value.substr(0, value.find('\0'));
     if (target.empty() || target == "." || target.find('/') != std::string::npos)
       throw error(where, "an object of this group", "a soft link to " + quoted(target));
   }
