@@ -23,7 +23,7 @@ json inspect_json(const std::vector<std::string>& files, int exit_code) {
   arguments.insert(arguments.end(), files.begin(), files.end());
   const test::ProgramResult result = test::run_program(arguments);
   CHECK(result.exit_code == exit_code);
-  const json document = json::parse(result.out);
+  json document = json::parse(result.out);
   test::check_schema("inspect", document);
   return document;
 }
