@@ -14,10 +14,13 @@ fail() {
   exit 1
 }
 
-# build PRESET: configures once (the build itself notices later changes), then builds.
+# build PRESET [TARGET...]: configures once (the build itself notices later changes), then builds.
 build() {
-  [ -f "build/$1/build.ninja" ] || cmake --preset "$1"
-  cmake --build --preset "$1"
+  local preset="$1" targets=()
+  shift
+  [ $# -eq 0 ] || targets=(--target "$@")
+  [ -f "build/$preset/build.ninja" ] || cmake --preset "$preset"
+  cmake --build --preset "$preset" "${targets[@]}"
 }
 
 # run_tests PRESET: all tests; ctest's closing line comes last, whatever ctest prints after it.
