@@ -2,6 +2,7 @@
 
 #include "cli/command.hpp"
 #include "cli/output.hpp"
+#include "profiler/atomic_file.hpp"
 #include "profiler/error.hpp"
 #include "profiler/export_table.hpp"
 #include "profiler/result_json.hpp"
@@ -56,6 +57,7 @@ class ExportCommand : public Command {
   int run(Console& console, int threads) override {
     const TableFormat format = parse_table_format(format_);
     const auto content = format == TableFormat::kNpy ? Output::Content::kBinary : Output::Content::kText;
+    require_output_is_no_input(output_.path, {input_});
     Output output(console, output_, content);
     const char start = first_byte(input_);
     if (start == '{' && table_ != "ranking")

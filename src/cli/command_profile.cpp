@@ -5,6 +5,7 @@
 
 #include "cli/command.hpp"
 #include "cli/output.hpp"
+#include "cli/ranking_table.hpp"
 #include "profiler/error.hpp"
 #include "profiler/profile.hpp"
 #include "spectral/backend.hpp"
@@ -58,35 +59,6 @@ double fragile_share(const ProfileReport& report) {
   return triplets > 0 ? fragile / triplets : 0;
 }
 
-void print_tasks(const ProfileReport& report, Console& console, std::ostream& to, bool for_err) {
-  Table table({{"task"},
-               {"family"},
-               {"examples", true},
-               {"window", true},
-               {"Semantic", true},
-               {"Positional", true},
-               {"r_S", true},
-               {"r_P", true},
-               {"w_S", true},
-               {"direction"}});
-  for (const RankedTask& task : report.ranking.tasks)
-    table.row({task.task, task.family, std::to_string(task.examples), fmt::format("{:.0f}", task.window_mean),
-               short_number(task.semantic_score), short_number(task.positional_score),
-               fmt::format("{}", task.r_s), fmt::format("{}", task.r_p), fmt::format("{:.4f}", task.w_s),
-               direction_name(task.direction)});
-  for (const std::string& name : report.ranking.unranked) {
-    const auto task = std::find_if(report.tasks.begin(), report.tasks.end(),
-                                   [&](const TaskSummary& summary) { return summary.task == name; });
-    if (task == report.tasks.end()) continue;
-    table.row(
-        {task->task, task->family, std::to_string(task->examples), fmt::format("{:.0f}", task->window_mean),
-         short_number(task->score[static_cast<int>(Score::kSemantic)]),
-         short_number(task->score[static_cast<int>(Score::kPositional)]), "-", "-", "-", "not ranked"},
-        Style::kDim);
-  }
-  table.print(console, to, for_err);
-}
-
 class ProfileCommand : public Command {
  public:
   std::string name() const override { return "profile"; }
@@ -129,7 +101,8 @@ class ProfileCommand : public Command {
            "--heads", heads_,
            "heads that are swept and averaged: all, the top share F by variance of the norm share, or a list "
            "LAYER.HEAD,...")
-        ->type_name("all|top:F|LAYER.HEAD,...");
+        ->type_name("all|top:F|LAYER.HEAD,...")
+        ->default_str("top:0.05");
     app.add_option("--selection", selection_,
                    "take the heads that another profile selected; with --heads top:F its ranking is cut anew")
         ->type_name("FILE");
@@ -175,6 +148,7 @@ class ProfileCommand : public Command {
     }
     const ProfileReport report = run_with_progress(options, console);
     print(report, console, to_stdout);
+    if (!options.output.empty()) console.note("wrote " + options.output);
     return 0;
   }
 
@@ -232,9 +206,9 @@ class ProfileCommand : public Command {
     for (const std::string& warning : report.warnings) console.warning(warning);
     std::ostream& to = to_stdout ? console.err() : console.out();
     if (to_stdout && console.quiet()) return;
-    to << printable(report.model_name) << ": " << report.ranking.tasks.size()
-       << " tasks ranked by susceptibility w_S\n";
-    print_tasks(report, console, to, to_stdout);
+    to << printable(report.model_name) << ": " << counted(report.ranking.tasks.size(), "task")
+       << " ranked by susceptibility w_S\n";
+    print_ranking(report.ranking, console, to, to_stdout);
     to << selection_sentence(report, report.selection.rule) << '\n';
     if (!report.still_layers.empty())
       to << "layers without rotation, not scored: " << layer_list(report.still_layers) << '\n';

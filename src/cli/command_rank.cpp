@@ -6,17 +6,14 @@
 
 #include "cli/command.hpp"
 #include "cli/output.hpp"
+#include "cli/ranking_table.hpp"
+#include "profiler/atomic_file.hpp"
 #include "profiler/digest.hpp"
 #include "profiler/ranking.hpp"
 #include "profiler/result_json.hpp"
 
 namespace rope::cli {
 namespace {
-
-std::string interval(double low, double high) {
-  const std::string text = short_number(low, 3);
-  return text == "-" ? text : text + " to " + short_number(high, 3);
-}
 
 class RankCommand : public Command {
  public:
@@ -50,6 +47,7 @@ class RankCommand : public Command {
     options_.threads = threads;
     const bool wants_file = !output_.path.empty();
     std::optional<Output> output;
+    require_output_is_no_input(output_.path, {input_});
     if (wants_file) output.emplace(console, output_);
     const ProfileReader profile(input_);
     const Ranking ranking = rank_profile(profile, options_);
@@ -58,7 +56,12 @@ class RankCommand : public Command {
       output->commit();
     }
     const bool table_on_err = output && output->to_standard_output();
-    if (!table_on_err || !console.quiet()) print(console, ranking, table_on_err);
+    if (!table_on_err || !console.quiet()) {
+      std::ostream& to = table_on_err ? console.err() : console.out();
+      to << printable(profile.header().model_name) << ": " << counted(ranking.tasks.size(), "task")
+         << " ranked by susceptibility w_S\n";
+      print_ranking(ranking, console, to, table_on_err);
+    }
     remark(console, profile, ranking);
     return 0;
   }
@@ -68,43 +71,11 @@ class RankCommand : public Command {
     return {input_, sha256_of_file(input_), static_cast<std::int64_t>(std::filesystem::file_size(input_))};
   }
 
-  void print(Console& console, const Ranking& ranking, bool on_err) const {
-    std::vector<Table::Column> columns{{"task"},         {"family"},         {"examples", true},
-                                       {"window", true}, {"semantic", true}, {"positional", true},
-                                       {"r_S", true},    {"r_P", true},      {"w_S", true}};
-    const bool intervals = ranking.resamples > 0;
-    if (intervals) columns.push_back({"w_S 95 %", true});
-    columns.push_back({"direction"});
-    if (intervals) columns.push_back({"P(direction)", true});
-    Table table(columns);
-    const auto add = [&](const RankedTask& t, bool ranked) {
-      std::vector<std::string> cells{printable(t.task),
-                                     printable(t.family),
-                                     std::to_string(t.examples),
-                                     fmt::format("{:.0f}", t.window_mean),
-                                     short_number(t.semantic_score, 4),
-                                     short_number(t.positional_score, 4),
-                                     ranked ? fmt::format("{:.0f}", t.r_s) : "-",
-                                     ranked ? fmt::format("{:.0f}", t.r_p) : "-",
-                                     short_number(t.w_s, 3)};
-      if (intervals) cells.push_back(interval(t.w_s_low, t.w_s_high));
-      cells.push_back(ranked ? direction_name(t.direction) : "-");
-      if (intervals) cells.push_back(short_number(t.direction_probability, 3));
-      const Style style = t.direction == Direction::kSemantic     ? Style::kCyan
-                          : t.direction == Direction::kPositional ? Style::kYellow
-                                                                  : Style::kDim;
-      table.row(std::move(cells), style);
-    };
-    for (const auto& task : ranking.tasks) add(task, true);
-    for (const auto& task : ranking.unranked_tasks) add(task, false);
-    table.print(console, on_err ? console.err() : console.out(), on_err);
-  }
-
   void remark(Console& console, const ProfileReader& profile, const Ranking& ranking) const {
     const auto& selected = profile.selection().selected;
-    console.note(fmt::format("{} of {} heads ({}), {} tasks ranked",
+    console.note(fmt::format("scores over {} of {} heads ({})",
                              std::count(selected.begin(), selected.end(), char{1}), selected.size(),
-                             printable(profile.selection().rule), ranking.tasks.size()));
+                             printable(profile.selection().rule)));
     std::string missing;
     for (const auto& task : ranking.unranked) missing += (missing.empty() ? "" : ", ") + printable(task);
     if (!missing.empty()) console.warning("not ranked, a score is missing: " + missing);

@@ -3,6 +3,7 @@
 
 #include "cli/command.hpp"
 #include "cli/output.hpp"
+#include "profiler/atomic_file.hpp"
 #include "profiler/error.hpp"
 #include "profiler/token_lines.hpp"
 
@@ -59,6 +60,7 @@ class SampleCommand : public Command {
       if (!file) throw UserError(input_ + ": cannot be opened", "is the name right, and may you read it?");
     }
     std::istream& from = input_ == "-" ? std::cin : file;
+    require_output_is_no_input(output_.path, {input_});
     Output output(console, output_);
     TokenLineReader reader(from, input_ == "-" ? "standard input" : input_);
     std::int64_t examples = 0, short_ones = 0;

@@ -41,6 +41,7 @@ class AtomicBuffer : public std::streambuf {
 
 struct Output::Impl {
   Console* console;
+  std::string path;
   std::optional<AtomicFile> file;
   std::optional<AtomicBuffer> buffer;
   std::optional<std::ostream> stream;
@@ -62,6 +63,7 @@ void add_json_option(CLI::App& app, bool& json) {
 Output::Output(Console& console, const OutputOptions& options, Content content)
     : impl_(std::make_unique<Impl>()) {
   impl_->console = &console;
+  impl_->path = options.path;
   if (!options.path.empty() && options.path != "-") {
     impl_->file.emplace(options.path, options.force);
     impl_->buffer.emplace(*impl_->file);
@@ -90,7 +92,9 @@ void Output::append_file(const std::string& path) {
 
 void Output::commit() {
   stream().flush();
-  if (impl_->file) impl_->file->commit();
+  if (!impl_->file) return;
+  impl_->file->commit();
+  impl_->console->note("wrote " + impl_->path);
 }
 
 }  // namespace rope::cli

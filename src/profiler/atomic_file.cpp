@@ -222,4 +222,16 @@ void AtomicFile::discard() noexcept {
   detail::forget_partial(std::exchange(slot_, -1));
 }
 
+void require_output_is_no_input(const std::string& output, const std::vector<std::string>& inputs) {
+  struct stat out {};
+  if (output.empty() || ::stat(output.c_str(), &out) != 0 || !S_ISREG(out.st_mode)) return;
+  for (const std::string& input : inputs) {
+    struct stat in {};
+    if (!input.empty() && ::stat(input.c_str(), &in) == 0 && in.st_dev == out.st_dev &&
+        in.st_ino == out.st_ino)
+      throw usage_error(output + ": the output is the input " + input,
+                        "choose another name; --force does not help here");
+  }
+}
+
 }  // namespace rope

@@ -2,6 +2,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace rope {
 
@@ -35,6 +36,10 @@ class AtomicFile {
   bool force_ = false, special_ = false, done_ = false;
   int fd_ = -1, slot_ = -1;
 };
+
+/// Refuses (UserError, exit 2) an output that is one of the inputs, by whatever name: a capture must not be
+/// lost to a slip of --force. Empty names are passed over.
+void require_output_is_no_input(const std::string& output, const std::vector<std::string>& inputs);
 
 /// SIGINT, SIGTERM, SIGHUP: remove every partial output, then die by the same signal. A signal that the
 /// program was started to ignore (nohup) stays ignored.

@@ -9,6 +9,7 @@
 #include <map>
 #include <set>
 
+#include "profiler/atomic_file.hpp"
 #include "profiler/digest.hpp"
 #include "profiler/error.hpp"
 #include "spectral/band_split.hpp"
@@ -268,13 +269,39 @@ HeadSelection select_from(const ActivationSet& set, const ProfileReader& profile
   return select_heads(profile_heads(set), share, stored, request);
 }
 
-std::vector<ProfileInput> digests(const ProfileOptions& options) {
+std::vector<std::string> input_names(const ProfileOptions& options) {
   std::vector<std::string> names = options.files;
   if (options.input.config_path) names.push_back(*options.input.config_path);
   if (options.selection_from) names.push_back(*options.selection_from);
   std::sort(names.begin(), names.end());
+  return names;
+}
+
+// A selection made on one model says nothing about the heads of another.
+void require_same_model(const ActivationSet& set, const ProfileReader& from) {
+  const std::string& name = set.files()[0].model().name;
+  if (from.header().model_name != name)
+    throw input_error(from.path(), "/model", fmt::format("a profile of the caches' model \"{}\"", name),
+                      fmt::format("one of \"{}\"", from.header().model_name));
+}
+
+// When the ranking of heads by variance cannot mean anything.
+std::vector<std::string> selection_warnings(const HeadSelection& selection, const HeadRequest& request) {
+  if (request.kind != HeadRequest::Kind::kTop || selection.order.empty()) return {};
+  const auto variance = [&](std::int64_t head) { return selection.variance[static_cast<std::size_t>(head)]; };
+  if (std::isnan(variance(selection.order.front())))
+    return {"the variance over tasks needs at least two tasks: all heads are taken"};
+  if (variance(selection.order.front()) == 0)
+    return {
+        "the norm share of no head varies over the tasks (is H(M) empty, or every pair, under this split?): "
+        "the "
+        "selection by variance means nothing here"};
+  return {};
+}
+
+std::vector<ProfileInput> digests(const ProfileOptions& options) {
   std::vector<ProfileInput> inputs;
-  for (const std::string& name : names) {
+  for (const std::string& name : input_names(options)) {
     std::error_code failed;
     const auto bytes = std::filesystem::file_size(name, failed);
     inputs.push_back(
@@ -324,6 +351,7 @@ std::string metric_names(const ScoringOptions& options) {
 }
 
 ProfileReport run_profile(const ProfileOptions& options, const ProgressCallback& progress) {
+  require_output_is_no_input(options.output, input_names(options));
   const ActivationSet set(options.files, options.input);
   check_list(set, options.heads);
   std::vector<std::string> warnings = set.warnings();
@@ -345,6 +373,7 @@ ProfileReport run_profile(const ProfileOptions& options, const ProgressCallback&
   HeadSelection selection;
   if (reuse) {
     const ProfileReader from(*options.selection_from);
+    require_same_model(set, from);
     const DecimalFraction* recut = options.heads_given ? &options.heads.fraction : nullptr;
     selection = reuse_selection(from, profile_heads(set), recut);
   }
@@ -385,6 +414,9 @@ ProfileReport run_profile(const ProfileOptions& options, const ProgressCallback&
     report.model_name = profile.header().model_name;
     report.heads = profile.header().heads;
     report.warnings = warnings;
+    if (!reuse)
+      for (std::string& warning : selection_warnings(selection, options.heads))
+        report.warnings.push_back(std::move(warning));
     report.selection = selection;
     report.tasks = summarize_tasks(profile);
     report.ranking = rank_profile(profile, {.resamples = 0});

@@ -367,4 +367,41 @@ TEST_CASE("profile: --metrics, --tasks, --window") {
   check_failure(run_program({"profile", cache, "--exact-reversal", "--metrics", "share"}), 2, {"semantic"});
 }
 
+TEST_CASE("an output is never one of the inputs, by whatever name") {
+  TempDir folder;
+  const std::string cache = write_random(folder, "cache.h5"), profile = profile_of(folder, "p.h5", {cache});
+  const std::string before = read_file(cache), linked = folder / "link.h5";
+  std::filesystem::create_hard_link(cache, linked);
+  for (const std::string& output : {cache, linked, (folder.path() / "." / "cache.h5").string()})
+    check_failure(run_program({"profile", cache, "-o", output, "--force"}), 2, {"output", "input"});
+  check_failure(run_program({"profile", cache, "--selection", profile, "-o", profile, "--force"}), 2,
+                {"p.h5", "input"});
+  check_failure(run_program({"rank", profile, "-o", profile, "--force"}), 2, {"p.h5", "input"});
+  check_failure(run_program({"export", profile, "--table", "tasks", "-o", profile, "--force"}), 2,
+                {"p.h5", "input"});
+  CHECK(read_file(cache) == before);
+}
+
+TEST_CASE("profile: a selection that means nothing is said, one of another model refused") {
+  TempDir folder;
+  const std::string cache = write_random(folder, "cache.h5");
+  const auto warnings = [&](std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), {"profile", cache});
+    const ProgramResult result = run_program(arguments);
+    REQUIRE(result.exit_code == 0);
+    return result.err;
+  };
+  CHECK(warnings({}).find("warning") == std::string::npos);
+  CHECK(warnings({"--tasks", "alpha"}).find("at least two tasks: all heads") != std::string::npos);
+  CHECK(warnings({"--split", "prefix:0"}).find("no head varies") != std::string::npos);
+  CHECK(warnings({"--tasks", "alpha", "--heads", "all"}).find("warning") == std::string::npos);
+
+  CacheSpec other = random_cache();
+  other.model.name = "another model";
+  write_cache(folder / "other.h5", other);
+  const std::string profile = profile_of(folder, "p.h5", {cache});
+  check_failure(run_program({"profile", folder / "other.h5", "--selection", profile}), 3,
+                {"p.h5", "/model", "another model"});
+}
+
 TEST_SUITE_END();
