@@ -10,6 +10,15 @@ namespace {
 
 constexpr std::size_t kLongestText = std::size_t{16} << 20;
 
+/// More than this is no file of ours; the limit also ends a walk over a damaged index.
+constexpr std::size_t kMostAttributes = 10000;
+
+herr_t collect_name(hid_t, const char* name, const H5A_info_t*, void* out) {
+  auto& names = *static_cast<std::vector<std::string>*>(out);
+  names.emplace_back(name);
+  return names.size() > kMostAttributes ? 1 : 0;
+}
+
 std::string at(const std::string& object_path, const std::string& name) {
   return object_path + " (attribute " + name + ")";
 }
@@ -81,8 +90,11 @@ std::optional<std::string> Hdf5Source::text(hid_t object, const std::string& obj
   if (!type.valid() || H5Tget_class(type.get()) != H5T_STRING)
     throw error(where, "text", type.valid() ? type_text(type.get()) : "damage: " + hdf5_error_text());
   const auto damaged = [&] { return error(where, "readable text", "damage: " + hdf5_error_text()); };
+  const htri_t variable = H5Tis_variable_str(type.get());
+  if (variable != 0 && rules_ == Hdf5Rules::kOwnFiles)
+    throw error(where, "text of fixed length", "text of variable length");
   std::string value;
-  if (H5Tis_variable_str(type.get()) > 0) {
+  if (variable > 0) {
     const Hdf5Handle memory(H5Tcopy(type.get()));
     char* data = nullptr;
     if (H5Aread(attribute.get(), memory.get(), &data) < 0) throw damaged();
@@ -91,7 +103,7 @@ std::optional<std::string> Hdf5Source::text(hid_t object, const std::string& obj
     H5Dvlen_reclaim(memory.get(), space.get(), H5P_DEFAULT, &data);
   } else {
     const std::size_t size = H5Tget_size(type.get());
-    if (size == 0 || size > kLongestText || size > static_cast<std::size_t>(bytes_))
+    if (size == 0 || size > kLongestText || size > static_cast<std::size_t>(bytes()))
       throw error(where, "text that fits in the file", fmt::format("a claim of {} bytes", size));
     value.resize(size);
     if (H5Aread(attribute.get(), type.get(), value.data()) < 0) throw damaged();
@@ -101,6 +113,22 @@ std::optional<std::string> Hdf5Source::text(hid_t object, const std::string& obj
   if (value.size() > kLongestText)
     throw error(where, "at most 16 MiB of text", fmt::format("{}", value.size()));
   return value;
+}
+
+std::vector<std::pair<std::string, std::string>> Hdf5Source::texts(const Hdf5Group& group) const {
+  std::vector<std::string> names;
+  hsize_t first = 0;
+  if (H5Aiterate2(group.handle.get(), H5_INDEX_CRT_ORDER, H5_ITER_INC, &first, collect_name, &names) < 0)
+    throw error(group.path, "attributes in the order of their making", "damage: " + hdf5_error_text());
+  if (names.size() > kMostAttributes)
+    throw error(group.path, fmt::format("at most {} attributes", kMostAttributes), "more");
+  std::vector<std::pair<std::string, std::string>> all;
+  for (std::string& name : names) {
+    std::optional<std::string> value = text(group.handle.get(), group.path, name);
+    if (!value) throw error(at(group.path, name), "a readable attribute", "nothing");
+    all.emplace_back(std::move(name), std::move(*value));
+  }
+  return all;
 }
 
 std::optional<double> Hdf5Source::number(hid_t object, const std::string& object_path,

@@ -7,6 +7,7 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <string_view>
 
 #include "profiler/clean_text.hpp"
 #include "profiler/hdf5_read.hpp"
@@ -17,7 +18,8 @@ namespace {
 /// No filter shrinks data much more than a thousandfold (deflate: 1032), and chunks that were never written
 /// are rare: a dataset that claims more than this many times the file is refused.
 constexpr std::int64_t kMostExpansion = 4096, kExpansionSlack = std::int64_t{16} << 20;
-constexpr std::int64_t kLargestChunk = std::int64_t{1} << 30;
+constexpr std::int64_t kLargestChunk = std::int64_t{1} << 30, kLargestOwnChunk = std::int64_t{64} << 20;
+constexpr std::size_t kTextBlock = std::size_t{1} << 20;
 constexpr std::int64_t kChunkCache = std::int64_t{64} << 20;
 
 /// Product of sizes, or -1 past 2^62.
@@ -65,14 +67,16 @@ std::string shape_text(const std::vector<std::int64_t>& shape) {
 
 void Hdf5Source::check_size(const Hdf5Dataset& set) const {
   const std::int64_t claimed = product(set.shape, static_cast<std::int64_t>(set.element_bytes));
-  const std::int64_t most = bytes_ * kMostExpansion + kExpansionSlack;
+  const std::int64_t size = bytes(), most = size * kMostExpansion + kExpansionSlack;
   if (claimed < 0 || claimed > most)
-    throw error(set.path, fmt::format("a size that a file of {} bytes can hold", bytes_),
+    throw error(set.path, fmt::format("a size that a file of {} bytes can hold", size),
                 fmt::format("a claim of {} elements of {} bytes", shape_text(set.shape), set.element_bytes));
   if (set.chunk.empty()) return;
   const std::int64_t chunk = product(set.chunk, static_cast<std::int64_t>(set.element_bytes));
-  if (chunk <= 0 || chunk > std::min(most, kLargestChunk))
-    throw error(set.path, fmt::format("chunks that a file of {} bytes can hold, at most 1 GiB", bytes_),
+  const std::int64_t largest = rules_ == Hdf5Rules::kOwnFiles ? kLargestOwnChunk : kLargestChunk;
+  if (chunk <= 0 || chunk > std::min(most, largest))
+    throw error(set.path,
+                fmt::format("chunks that a file of {} bytes can hold, at most {} MiB", size, largest >> 20),
                 fmt::format("chunks of {} elements of {} bytes", shape_text(set.chunk), set.element_bytes));
 }
 
@@ -85,6 +89,8 @@ void Hdf5Source::check_filters(const Hdf5Dataset& set, hid_t plist) const {
     const H5Z_filter_t filter = H5Pget_filter2(plist, static_cast<unsigned>(i), &flags, &values, nullptr,
                                                name.size() - 1, name.data(), &config);
     if (filter < 0) throw error(set.path, "readable filters", "damage: " + hdf5_error_text());
+    if (rules_ == Hdf5Rules::kOwnFiles && filter != H5Z_FILTER_DEFLATE && filter != H5Z_FILTER_SHUFFLE)
+      throw error(set.path, "shuffled and deflated chunks", fmt::format("filter {}", filter));
     if (H5Zfilter_avail(filter) > 0) continue;
     hdf5_error_text();  // the search for a plugin leaves its own complaints behind
     throw error(
@@ -146,8 +152,9 @@ Hdf5Dataset Hdf5Source::dataset(const Hdf5Group& parent, const std::string& name
     H5Eclear2(H5E_DEFAULT);
     const std::int64_t size = product(set.shape, static_cast<std::int64_t>(set.element_bytes));
     if (offset != HADDR_UNDEF && size > 0) {
-      if (offset > static_cast<haddr_t>(bytes_) || size > bytes_ - static_cast<std::int64_t>(offset))
-        throw error(set.path, fmt::format("data inside the file's {} bytes", bytes_),
+      const std::int64_t end = bytes();
+      if (offset > static_cast<haddr_t>(end) || size > end - static_cast<std::int64_t>(offset))
+        throw error(set.path, fmt::format("data inside the file's {} bytes", end),
                     fmt::format("bytes {} to {}", offset, offset + static_cast<haddr_t>(size)),
                     "the file may be truncated");
       set.offset = static_cast<std::int64_t>(offset);
@@ -197,14 +204,18 @@ std::vector<std::int64_t> Hdf5Source::read_integers(const Hdf5Dataset& set,
   return values;
 }
 
+std::vector<double> Hdf5Source::read_doubles(const Hdf5Dataset& set, const std::vector<std::int64_t>& start,
+                                             const std::vector<std::int64_t>& count) const {
+  std::vector<double> values(static_cast<std::size_t>(product(count, 1)));
+  if (!values.empty()) read(set, H5T_NATIVE_DOUBLE, start, count, values.data());
+  return values;
+}
+
 std::vector<double> Hdf5Source::read_doubles(const Hdf5Dataset& set) const {
   constexpr std::int64_t kMost = std::int64_t{1} << 24;  // 128 MiB
   const std::int64_t count = product(set.shape, 1);
   if (count > kMost) throw error(set.path, fmt::format("at most {} values", kMost), fmt::format("{}", count));
-  std::vector<double> values(static_cast<std::size_t>(count));
-  if (count > 0)
-    read(set, H5T_NATIVE_DOUBLE, std::vector<std::int64_t>(set.shape.size(), 0), set.shape, values.data());
-  return values;
+  return read_doubles(set, std::vector<std::int64_t>(set.shape.size(), 0), set.shape);
 }
 
 std::vector<std::string> Hdf5Source::read_texts(const Hdf5Dataset& set, std::int64_t first,
@@ -227,15 +238,21 @@ std::vector<std::string> Hdf5Source::read_texts(const Hdf5Dataset& set, std::int
     H5Dvlen_reclaim(set.type.get(), memory.get(), H5P_DEFAULT, pointers.data());
     return texts;
   }
-  const std::size_t bytes = set.element_bytes;
-  std::vector<char> all(n * bytes);
-  read(set, set.type.get(), {first}, {count}, all.data());
+  // In pieces: short texts may be stored with much room.
+  const std::size_t bytes_each = set.element_bytes;
+  const std::int64_t most = static_cast<std::int64_t>(std::max<std::size_t>(1, kTextBlock / bytes_each));
   const bool spaces = H5Tget_strpad(set.type.get()) == H5T_STR_SPACEPAD;
-  for (std::size_t i = 0; i < n; ++i) {
-    std::string text(all.data() + i * bytes, bytes);
-    text.resize(std::min(text.find('\0'), text.size()));
-    if (spaces) text.resize(text.find_last_not_of(' ') + 1);
-    texts.push_back(std::move(text));
+  std::vector<char> block;
+  for (std::int64_t done = 0; done < count; done += most) {
+    const std::int64_t now = std::min(most, count - done);
+    block.resize(static_cast<std::size_t>(now) * bytes_each);
+    read(set, set.type.get(), {first + done}, {now}, block.data());
+    for (std::size_t i = 0; i < static_cast<std::size_t>(now); ++i) {
+      std::string_view text(block.data() + i * bytes_each, bytes_each);
+      text = text.substr(0, text.find('\0'));
+      if (spaces) text = text.substr(0, text.find_last_not_of(' ') + 1);
+      texts.emplace_back(text);
+    }
   }
   return texts;
 }
@@ -256,12 +273,21 @@ void Hdf5Source::require_floats(const Hdf5Dataset& set) const {
     throw error(set.path, "a float type", type_text(set.type.get()));
 }
 
-void Hdf5Source::require_texts(const Hdf5Dataset& set) const {
-  constexpr std::size_t kLongest = 4096;
+void Hdf5Source::require_texts(const Hdf5Dataset& set, std::size_t longest) const {
   if (set.type_class != H5T_STRING) throw error(set.path, "text", type_text(set.type.get()));
-  if (H5Tis_variable_str(set.type.get()) <= 0 && set.element_bytes > kLongest)
-    throw error(set.path, fmt::format("texts of at most {} bytes", kLongest),
+  const htri_t variable = H5Tis_variable_str(set.type.get());
+  if (variable != 0 && rules_ == Hdf5Rules::kOwnFiles)
+    throw error(set.path, "text of fixed length", "text of variable length");
+  if (variable <= 0 && set.element_bytes > longest)
+    throw error(set.path, fmt::format("texts of at most {} bytes", longest),
                 fmt::format("{} bytes", set.element_bytes));
+}
+
+void Hdf5Source::require_small(const Hdf5Dataset& set) const {
+  const std::int64_t size = product(set.shape, static_cast<std::int64_t>(set.element_bytes)), most = bytes();
+  if (size < 0 || size > most)
+    throw error(set.path, fmt::format("a size that a file of {} bytes can hold, to be read whole", most),
+                fmt::format("a claim of {} elements of {} bytes", shape_text(set.shape), set.element_bytes));
 }
 
 }  // namespace rope

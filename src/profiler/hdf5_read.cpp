@@ -34,14 +34,13 @@ std::string first_bytes(int descriptor) {
 
 }  // namespace
 
-Hdf5Source::Hdf5Source(const std::string& path) : path_(path) {
+Hdf5Source::Hdf5Source(const std::string& path, Hdf5Rules rules) : path_(path), rules_(rules) {
   silence_hdf5();
   register_lzf();
   struct stat info {};
   if (stat(path.c_str(), &info) != 0) throw UserError(path + ": cannot open: " + std::strerror(errno));
   if (S_ISDIR(info.st_mode)) throw error("", "an HDF5 file", "a folder");
   if (!S_ISREG(info.st_mode)) throw error("", "an HDF5 file", "a pipe, socket or device");
-  bytes_ = info.st_size;
   descriptor_ = open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (descriptor_ < 0) throw UserError(path + ": cannot open: " + std::strerror(errno));
   try {
@@ -58,6 +57,18 @@ Hdf5Source::Hdf5Source(const std::string& path) : path_(path) {
 
 Hdf5Source::~Hdf5Source() {
   if (descriptor_ >= 0) close(descriptor_);
+}
+
+std::int64_t Hdf5Source::bytes() const {
+  struct stat info {};
+  return fstat(descriptor_, &info) == 0 ? info.st_size : 0;
+}
+
+UserError Hdf5Source::error(const std::string& where, const std::string& expected, const std::string& found,
+                            const std::string& hint) const {
+  const bool foreign = hint.empty() && rules_ == Hdf5Rules::kOwnFiles;
+  return input_error(path_, where, expected, found,
+                     foreign ? "was this file written by rope-profiler, and is it whole?" : hint);
 }
 
 Hdf5Group Hdf5Source::root() const {
@@ -101,6 +112,7 @@ void Hdf5Source::check_link(const Hdf5Group& parent, const std::string& name) co
     if (link.type == H5L_TYPE_HARD) return;
     if (link.type == H5L_TYPE_EXTERNAL) throw error(where, "an object of this file", "an external link");
     if (link.type != H5L_TYPE_SOFT) throw error(where, "an object of this file", "a user-defined link");
+    if (rules_ == Hdf5Rules::kOwnFiles) throw error(where, "an object of this file", "a soft link");
     constexpr std::size_t kLongest = 4096;
     if (step > 0 || link.u.val_size == 0 || link.u.val_size > kLongest)
       throw error(where, "an object of this group", "a chain of soft links");

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "profiler/error.hpp"
@@ -29,19 +30,25 @@ struct Hdf5Dataset {
   bool filtered = false;
 };
 
+/// Whose files are read. Files that only this tool writes need less, so more is refused in them: soft links,
+/// text of variable length (its references into the file's heap cannot be checked, and HDF5 1.10 crashes on
+/// damaged ones), filters other than shuffle and deflate, chunks over 64 MiB.
+enum class Hdf5Rules { kAnyWriter, kOwnFiles };
+
 /// An HDF5 file opened for careful reading, shared by the readers of caches and of profiles. Every access is
 /// checked before use: only hard links (or soft links to a neighbour in the same group) are followed; virtual
 /// and external storage, missing filters, and sizes that the file cannot hold are refused. Every failure is a
-/// UserError with the file, the HDF5 path, what was expected and what was found.
+/// UserError with the file, the HDF5 path, what was expected and what was found. The file may be open for
+/// writing in this process; what was flushed can be read.
 class Hdf5Source {
  public:
-  explicit Hdf5Source(const std::string& path);
+  explicit Hdf5Source(const std::string& path, Hdf5Rules rules = Hdf5Rules::kAnyWriter);
   ~Hdf5Source();
   Hdf5Source(const Hdf5Source&) = delete;
   Hdf5Source& operator=(const Hdf5Source&) = delete;
 
   const std::string& path() const { return path_; }
-  std::int64_t bytes() const { return bytes_; }
+  std::int64_t bytes() const;  ///< size of the file now: a profile grows while it is read
 
   Hdf5Group root() const;
   std::vector<std::string> names(const Hdf5Group& group) const;  ///< of its links, sorted
@@ -59,6 +66,8 @@ class Hdf5Source {
   std::optional<std::int64_t> integer(hid_t object, const std::string& object_path,
                                       const std::string& name) const;
   std::optional<double> number(hid_t object, const std::string& object_path, const std::string& name) const;
+  /// All attributes of a group, which must be text, in the order in which they were made.
+  std::vector<std::pair<std::string, std::string>> texts(const Hdf5Group& group) const;
 
   /// Hyperslab [start, start + count) of every axis into `out`, rows packed; `memory_type` decides the
   /// element's form.
@@ -69,6 +78,8 @@ class Hdf5Source {
   /// Any integer type, as int64 (unsigned values beyond it become its largest value).
   std::vector<std::int64_t> read_integers(const Hdf5Dataset& set, const std::vector<std::int64_t>& start,
                                           const std::vector<std::int64_t>& count) const;
+  std::vector<double> read_doubles(const Hdf5Dataset& set, const std::vector<std::int64_t>& start,
+                                   const std::vector<std::int64_t>& count) const;
   std::vector<double> read_doubles(const Hdf5Dataset& set) const;  ///< all of it: small datasets only
   std::vector<std::string> read_texts(const Hdf5Dataset& set, std::int64_t first, std::int64_t count) const;
 
@@ -76,12 +87,12 @@ class Hdf5Source {
                      const std::string& meaning) const;
   void require_integers(const Hdf5Dataset& set) const;
   void require_floats(const Hdf5Dataset& set) const;
-  void require_texts(const Hdf5Dataset& set) const;
+  void require_texts(const Hdf5Dataset& set, std::size_t longest = 4096) const;  ///< bytes of one text
+  /// Before a dataset is read whole: decoded it must not be larger than the file.
+  void require_small(const Hdf5Dataset& set) const;
 
   UserError error(const std::string& where, const std::string& expected, const std::string& found,
-                  const std::string& hint = {}) const {
-    return input_error(path_, where, expected, found, hint);
-  }
+                  const std::string& hint = {}) const;
 
  private:
   void check_link(const Hdf5Group& parent, const std::string& name) const;
@@ -91,7 +102,7 @@ class Hdf5Source {
   Hdf5Handle one_value(hid_t object, const std::string& where, const std::string& name) const;
 
   std::string path_;
-  std::int64_t bytes_ = 0;
+  Hdf5Rules rules_;
   int descriptor_ = -1;
   Hdf5Handle file_;
 };

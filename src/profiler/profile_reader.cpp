@@ -4,15 +4,13 @@
 #include <stdexcept>
 
 #include "profiler/error.hpp"
-#include "profiler/hdf5_checked.hpp"
 #include "profiler/profile_file.hpp"
+#include "profiler/profile_group.hpp"
 
 namespace rope {
 namespace {
 
-using detail::CheckedGroup;
-
-int small(const CheckedGroup& group, const char* name, std::int64_t value, std::int64_t low,
+int small(const ProfileGroup& group, const char* name, std::int64_t value, std::int64_t low,
           std::int64_t high) {
   if (value < low || value > high)
     group.fail(name, std::to_string(low) + " to " + std::to_string(high), std::to_string(value));
@@ -20,8 +18,8 @@ int small(const CheckedGroup& group, const char* name, std::int64_t value, std::
 }
 constexpr std::int64_t kMaxInt = std::numeric_limits<int>::max();
 
-std::vector<ProfileLayer> read_layers(const CheckedGroup& root) {
-  const CheckedGroup group = root.group("layers");
+std::vector<ProfileLayer> read_layers(const ProfileGroup& root) {
+  const ProfileGroup group = root.group("layers");
   const auto numbers = group.integers("layer");
   const auto rows = static_cast<std::int64_t>(numbers.size());
   std::vector<ProfileLayer> layers(numbers.size());
@@ -35,7 +33,7 @@ std::vector<ProfileLayer> read_layers(const CheckedGroup& root) {
     for (std::size_t i = 0; i < layers.size(); ++i) layers[i].*member = values[i];
   };
   const auto texts = [&](const char* name, auto member) {
-    auto values = group.strings(name, rows);
+    auto values = group.texts(name, rows);
     for (std::size_t i = 0; i < layers.size(); ++i) layers[i].*member = std::move(values[i]);
   };
   integers("layer", &ProfileLayer::layer);
@@ -54,8 +52,8 @@ std::vector<ProfileLayer> read_layers(const CheckedGroup& root) {
   return layers;
 }
 
-std::vector<ProfileHead> read_heads(const CheckedGroup& root, int num_layers) {
-  const CheckedGroup group = root.group("heads");
+std::vector<ProfileHead> read_heads(const ProfileGroup& root, int num_layers) {
+  const ProfileGroup group = root.group("heads");
   const auto layer = group.integers("layer");
   const auto rows = static_cast<std::int64_t>(layer.size());
   const auto head = group.integers("head", rows), rotates = group.integers("rotates", rows);
@@ -70,13 +68,13 @@ std::vector<ProfileHead> read_heads(const CheckedGroup& root, int num_layers) {
   return heads;
 }
 
-HeadSelection read_selection(const CheckedGroup& root, std::size_t heads) {
+HeadSelection read_selection(const ProfileGroup& root, std::size_t heads) {
   HeadSelection s;
   s.selected.assign(heads, 0);
   s.status.assign(heads, static_cast<char>(HeadStatus::kRanked));
   s.variance.assign(heads, std::numeric_limits<double>::quiet_NaN());
   if (!root.has("selection")) return s;  // a profile in the making
-  const CheckedGroup group = root.group("selection");
+  const ProfileGroup group = root.group("selection");
   const auto rows = static_cast<std::int64_t>(heads);
   s.rule = group.text("rule");
   s.counted = small(group, "counted", group.integer("counted"), 0, rows);
@@ -95,8 +93,8 @@ HeadSelection read_selection(const CheckedGroup& root, std::size_t heads) {
   return s;
 }
 
-ProfileTask read_task(const CheckedGroup& tasks, const std::string& name, int num_layers) {
-  const CheckedGroup group = tasks.group(name);
+ProfileTask read_task(const ProfileGroup& tasks, const std::string& name, int num_layers) {
+  const ProfileGroup group = tasks.group(name);
   ProfileTask task;
   task.name = name;
   task.family = group.text("family");
@@ -117,38 +115,39 @@ ProfileTask read_task(const CheckedGroup& tasks, const std::string& name, int nu
 }  // namespace
 
 struct ProfileReader::Impl {
-  explicit Impl(const std::string& file) : path(file), root(CheckedGroup::open_file(file)) {
+  explicit Impl(const std::string& file)
+      : path(file), source(file, Hdf5Rules::kOwnFiles), root(source, source.root()) {
     const std::string format = root.text("format");
     if (format != "rope-profiler/profile")
       throw input_error(
-          path, "/format", "rope-profiler/profile", "\"" + format + "\"",
+          path, "/ (attribute format)", "rope-profiler/profile", "\"" + format + "\"",
           format == "rope-profiler/activations" ? "this is a cache: run profile on it first" : "");
     if (const auto version = root.integer("format_version"); version != 1)
-      throw input_error(path, "/format_version", "1", std::to_string(version),
+      throw input_error(path, "/ (attribute format_version)", "1", std::to_string(version),
                         "a newer rope-profiler wrote it");
     header.tool_version = root.text("tool_version");
-    const CheckedGroup model = root.group("model");
+    const ProfileGroup model = root.group("model");
     header.model_name = model.text("name");
     header.model_type = model.text("model_type");
     header.num_layers = small(model, "num_layers", model.integer("num_layers"), 0, 1 << 20);
-    header.settings = root.group("settings").texts();
-    header.warnings = root.strings("warnings");
+    header.settings = source.texts(root.group("settings").get());
+    header.warnings = root.texts("warnings");
     header.layers = read_layers(root);
     header.heads = read_heads(root, header.num_layers);
-    const CheckedGroup all = root.group("tasks");
+    const ProfileGroup all = root.group("tasks");
     for (const auto& name : all.members()) tasks.push_back(read_task(all, name, header.num_layers));
     selection = read_selection(root, header.heads.size());
     if (root.has("inputs")) {
-      const CheckedGroup group = root.group("inputs");
-      const auto names = group.strings("name");
+      const ProfileGroup group = root.group("inputs");
+      const auto names = group.texts("name");
       const auto rows = static_cast<std::int64_t>(names.size());
-      const auto digests = group.strings("sha256", rows);
+      const auto digests = group.texts("sha256", rows);
       const auto bytes = group.integers("bytes", rows);
       for (std::size_t i = 0; i < names.size(); ++i) inputs.push_back({names[i], digests[i], bytes[i]});
     }
   }
 
-  CheckedGroup task_group(const ProfileTask& task) const { return root.group("tasks").group(task.name); }
+  ProfileGroup task_group(const ProfileTask& task) const { return root.group("tasks").group(task.name); }
   std::vector<std::int64_t> shape(const ProfileTask& task) const {
     return {task.examples, static_cast<std::int64_t>(header.heads.size())};
   }
@@ -160,7 +159,8 @@ struct ProfileReader::Impl {
   }
 
   std::string path;
-  CheckedGroup root;
+  Hdf5Source source;
+  ProfileGroup root;
   ProfileHeader header;
   std::vector<ProfileTask> tasks;
   std::vector<ProfileInput> inputs;
@@ -181,13 +181,13 @@ std::vector<std::string> ProfileReader::example_ids(const ProfileTask& task, std
                                                     std::int64_t count) const {
   impl_->block(task, first, count);
   if (count == 0) return {};
-  return impl_->task_group(task).strings("example_id", task.examples, first, count);
+  return impl_->task_group(task).texts("example_id", {task.examples}, first, count);
 }
 
 std::vector<std::int64_t> ProfileReader::windows(const ProfileTask& task, std::int64_t first,
                                                  std::int64_t count) const {
   impl_->block(task, first, count);
-  const CheckedGroup group = impl_->task_group(task);
+  const ProfileGroup group = impl_->task_group(task);
   auto windows = group.integers("window", {task.examples}, first, count);
   for (const auto window : windows) small(group, "window", window, 0, 1 << 24);
   return windows;
@@ -196,7 +196,7 @@ std::vector<std::int64_t> ProfileReader::windows(const ProfileTask& task, std::i
 std::vector<double> ProfileReader::read(const ProfileTask& task, Score score, std::int64_t first,
                                         std::int64_t count) const {
   const std::size_t size = impl_->block(task, first, count);
-  const CheckedGroup group = impl_->task_group(task);
+  const ProfileGroup group = impl_->task_group(task);
   if (!group.has(column(score).name)) return std::vector<double>(size, std::nan(""));
   return group.reals(column(score).name, impl_->shape(task), first, count);
 }
@@ -204,7 +204,7 @@ std::vector<double> ProfileReader::read(const ProfileTask& task, Score score, st
 std::vector<std::int64_t> ProfileReader::read(const ProfileTask& task, Count what, std::int64_t first,
                                               std::int64_t count) const {
   const std::size_t size = impl_->block(task, first, count);
-  const CheckedGroup group = impl_->task_group(task);
+  const ProfileGroup group = impl_->task_group(task);
   if (!group.has(column(what).name)) return std::vector<std::int64_t>(size, 0);
   auto values = group.integers(column(what).name, impl_->shape(task), first, count);
   // A bound that keeps every later sum within 64 bits.
@@ -215,13 +215,13 @@ std::vector<std::int64_t> ProfileReader::read(const ProfileTask& task, Count wha
 }
 
 std::vector<UsageSpectrum> ProfileReader::usage(const ProfileTask& task) const {
-  const CheckedGroup group = impl_->task_group(task);
+  const ProfileGroup group = impl_->task_group(task);
   std::vector<UsageSpectrum> spectra;
   if (!group.has("usage")) return spectra;
-  const CheckedGroup all = group.group("usage");
+  const ProfileGroup all = group.group("usage");
   const std::size_t grids = all.members().size();
   for (std::size_t k = 0; k < grids; ++k) {
-    const CheckedGroup one = all.group(std::to_string(k));
+    const ProfileGroup one = all.group(std::to_string(k));
     UsageSpectrum s;
     s.omega = one.reals("omega");
     s.heads = one.integers("heads");

@@ -72,13 +72,15 @@ std::string after_change(const std::string& path, const char* name, Make make) {
   return complaint(path);
 }
 
-void put_dataset(hid_t file, const char* name, hid_t type, std::vector<hsize_t> shape, hsize_t chunk = 0) {
+void put_dataset(hid_t file, const char* name, hid_t type, std::vector<hsize_t> shape, hsize_t chunk = 0,
+                 herr_t (*filter)(hid_t) = nullptr) {
   const std::vector<hsize_t> limits(shape.size(), H5S_UNLIMITED);
   const hid_t space =
       H5Screate_simple(static_cast<int>(shape.size()), shape.data(), chunk ? limits.data() : nullptr);
   const hid_t plist = H5Pcreate(H5P_DATASET_CREATE);
   const std::vector<hsize_t> chunks(shape.size(), chunk);
   if (chunk) H5Pset_chunk(plist, static_cast<int>(shape.size()), chunks.data());
+  if (filter) filter(plist);
   const hid_t dataset = H5Dcreate2(file, name, type, space, H5P_DEFAULT, plist, H5P_DEFAULT);
   CHECK(dataset >= 0);
   H5Dclose(dataset);
@@ -175,6 +177,26 @@ TEST_CASE("a profile is readable while it is written, and rows may be put again"
   }
 }
 
+TEST_CASE("an open reader sees what a growing profile gains") {
+  TempDir folder;
+  ProfileWriter writer(folder / "p.h5", false, recipe_header({}));
+  writer.add_task({"t", "", "", 0, {0}, 2});
+  const ProfileReader reader(writer.flush());
+  CHECK(reader.usage(reader.tasks()[0]).empty());
+  UsageSpectrum big;  // far more than the file had when it was opened
+  big.omega.assign(1000, 0.5);
+  big.heads = {0, 1};
+  big.examples = {2, 2};
+  big.usage.assign(2000, 0.25);
+  big.usage_norm.assign(2000, 0.75);
+  writer.put_usage("t", {big});
+  writer.flush();
+  const auto spectra = reader.usage(reader.tasks()[0]);
+  REQUIRE(spectra.size() == 1);
+  CHECK(spectra[0].usage == big.usage);
+  CHECK(spectra[0].usage_norm == big.usage_norm);
+}
+
 TEST_CASE("nothing is left of a profile that is not committed") {
   TempDir folder;
   {
@@ -228,7 +250,7 @@ TEST_CASE("files that are no profiles are refused by name") {
   std::ofstream(path) << "task,w_s\n";
   CHECK(complaint(path).find("an HDF5 file") != std::string::npos);
   H5Fclose(H5Fcreate(path.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT));
-  CHECK(complaint(path).find("/format") != std::string::npos);
+  CHECK(complaint(path).find("(attribute format)") != std::string::npos);
 }
 
 TEST_CASE("wrong types, shapes and links inside a profile are named") {
@@ -241,10 +263,10 @@ TEST_CASE("wrong types, shapes and links inside a profile are named") {
         std::string::npos);
   CHECK(after_change(path, "/selection/order", [](hid_t f) {
           put_dataset(f, "/selection/order", H5T_IEEE_F64LE, {3});
-        }).find("expected integers") != std::string::npos);
+        }).find("expected an integer type") != std::string::npos);
   CHECK(after_change(path, "/tasks/task-0/semantic_score", [](hid_t f) {
           put_dataset(f, "/tasks/task-0/semantic_score", H5T_IEEE_F64LE, {3, 9});
-        }).find("shape [3, 8]") != std::string::npos);
+        }).find("shape [examples, heads] = [3, 8]") != std::string::npos);
   CHECK(after_change(path, "/tasks/task-0/semantic_score", [](hid_t f) {
           put_dataset(f, "/tasks/task-0/semantic_score", H5T_IEEE_F64LE, {3, 8}, hsize_t{1} << 14);
         }).find("chunks") != std::string::npos);
@@ -253,7 +275,7 @@ TEST_CASE("wrong types, shapes and links inside a profile are named") {
         }).find("/tasks/task-0/window") != std::string::npos);
   CHECK(after_change(path, "/heads/layer", [](hid_t f) {
           put_dataset(f, "/heads/layer", H5T_STD_I64LE, {hsize_t{1} << 40}, 8);
-        }).find("the file can hold") != std::string::npos);
+        }).find("bytes can hold") != std::string::npos);
   CHECK(after_change(path, "/heads/head", [](hid_t f) {
           put_dataset(f, "/heads/head", H5T_STD_I64LE, {8});  // zeros: two heads (0, 0)
         }).find("out of order") != std::string::npos);
@@ -269,9 +291,65 @@ TEST_CASE("wrong types, shapes and links inside a profile are named") {
   CHECK(after_change(path, "/layers", [](hid_t f) {
           H5Lcreate_soft("/layers", f, "layers", H5P_DEFAULT, H5P_DEFAULT);
         }).find("link") != std::string::npos);
+  CHECK(after_change(path, "/heads/head", [](hid_t f) {
+          H5Lcreate_soft("layer", f, "heads/head", H5P_DEFAULT, H5P_DEFAULT);  // fine in caches
+        }).find("a soft link") != std::string::npos);
+  CHECK(after_change(path, "/selection/variance", [](hid_t f) {
+          put_dataset(f, "/selection/variance", H5T_IEEE_F64LE, {8}, 8, H5Pset_fletcher32);
+        }).find("shuffled and deflated") != std::string::npos);
+  CHECK(after_change(path, "/warnings", [](hid_t f) {
+          const hid_t text = H5Tcopy(H5T_C_S1);
+          H5Tset_size(text, (std::size_t{1} << 20) + 1);
+          put_dataset(f, "/warnings", text, {0});
+          H5Tclose(text);
+        }).find("texts of at most 1048576 bytes") != std::string::npos);
+  CHECK(after_change(path, "/heads/layer", [](hid_t f) {
+          put_dataset(f, "/heads/layer", H5T_STD_I64LE, {1 << 20}, 1 << 10);  // 8 MiB in a few KiB
+        }).find("to be read whole") != std::string::npos);
   CHECK(after_change(path, "/tasks", [](hid_t f) {
           H5Lcreate_hard(f, "/", f, "tasks", H5P_DEFAULT, H5P_DEFAULT);  // a cycle
         }).find("/tasks/") != std::string::npos);
+}
+
+TEST_CASE("attributes of a profile have to be text of fixed length and whole numbers") {
+  TempDir folder;
+  const std::string path = folder / "p.h5";
+  const auto complaint_after = [&](const char* group, const char* name, hid_t type, const void* value) {
+    make_profile(path, ProfileRecipe{});
+    const hid_t file = H5Fopen(path.c_str(), H5F_ACC_RDWR, H5P_DEFAULT);
+    const hid_t object = H5Gopen2(file, group, H5P_DEFAULT), space = H5Screate(H5S_SCALAR);
+    REQUIRE(H5Adelete(object, name) >= 0);
+    if (value) {
+      const hid_t attribute = H5Acreate2(object, name, type, space, H5P_DEFAULT, H5P_DEFAULT);
+      CHECK(H5Awrite(attribute, type, value) >= 0);
+      H5Aclose(attribute);
+    }
+    H5Sclose(space);
+    H5Gclose(object);
+    H5Fclose(file);
+    return complaint(path);
+  };
+  const hid_t variable = H5Tcopy(H5T_C_S1);
+  H5Tset_size(variable, H5T_VARIABLE);
+  const char* text = "x";
+  const double half = 0.5;
+  const std::int64_t many = -1;
+  for (const auto& [group, name] :
+       {std::pair("/settings", "key"), {"/model", "name"}, {"/tasks/task-1", "source"}}) {
+    const std::string key = group == std::string("/settings") ? recipe_header({}).settings[0].first : name;
+    CAPTURE(group);
+    CHECK(complaint_after(group, key.c_str(), variable, &text).find("text of variable length") !=
+          std::string::npos);
+    CHECK(complaint_after(group, key.c_str(), H5T_NATIVE_DOUBLE, &half).find("expected text") !=
+          std::string::npos);
+  }
+  H5Tclose(variable);
+  CHECK(complaint_after("/model", "name", 0, nullptr)
+            .find("/model (attribute name): expected text, found nothing") != std::string::npos);
+  CHECK(complaint_after("/tasks/task-1", "examples", 0, nullptr).find("found nothing") != std::string::npos);
+  CHECK(complaint_after("/tasks/task-1", "examples", H5T_NATIVE_DOUBLE, &half).find("an integer") !=
+        std::string::npos);
+  CHECK_FALSE(complaint_after("/tasks/task-1", "examples", H5T_NATIVE_INT64, &many).empty());
 }
 
 TEST_CASE("truncated profiles are refused") {
