@@ -697,7 +697,9 @@ TEST_CASE("damaged references to texts neither crash nor fill memory") {
   const std::string index =
       damaged(12, std::string("\xff\xff\0\0", 4));  // outside the heap: HDF5 1.10 reads wild memory
   CAPTURE(index);
-  CHECK(index.find("damage") != std::string::npos);
+  // The library crashes in the guard's child, or finds an empty text there, by what the heap holds.
+  CHECK((index.find("damage on which") != std::string::npos ||
+         index.find("/model (attribute name)") != std::string::npos));
 #ifndef __SANITIZE_ADDRESS__
   const std::string length = damaged(3, "\x7f");  // 2 GB of text
   CAPTURE(length);
