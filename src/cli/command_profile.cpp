@@ -96,7 +96,9 @@ class ProfileCommand : public Command {
     app.add_option("--backend", backend_, "where the sweep runs")
         ->check(CLI::IsMember({"auto", "cpu", "cuda"}))
         ->capture_default_str();
-    app.add_option("--device", device_, "which GPU, as `devices` numbers them")->type_name("N");
+    app.add_option("--device", device_, "which GPU, as `devices` numbers them")
+        ->type_name("N")
+        ->check(CLI::Range(0, 1023));
     app.add_option(
            "--heads", heads_,
            "heads that are swept and averaged: all, the top share F by variance of the norm share, or a list "

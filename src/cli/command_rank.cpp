@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "cli/command.hpp"
+#include "cli/option_checks.hpp"
 #include "cli/output.hpp"
 #include "cli/ranking_table.hpp"
 #include "profiler/atomic_file.hpp"
@@ -40,7 +41,10 @@ class RankCommand : public Command {
         ->type_name("N")
         ->check(CLI::Range(std::int64_t{0}, std::int64_t{1'000'000}))
         ->capture_default_str();
-    app.add_option("--seed", options_.seed, "seed of the bootstrap")->type_name("N")->capture_default_str();
+    app.add_option("--seed", options_.seed, "seed of the bootstrap")
+        ->type_name("N")
+        ->check(check_seed)
+        ->capture_default_str();
   }
 
   int run(Console& console, int threads) override {

@@ -2,6 +2,7 @@
 #include <iostream>
 
 #include "cli/command.hpp"
+#include "cli/option_checks.hpp"
 #include "cli/output.hpp"
 #include "profiler/atomic_file.hpp"
 #include "profiler/error.hpp"
@@ -50,6 +51,7 @@ class SampleCommand : public Command {
         ->capture_default_str();
     app.add_option("--seed", options_.seed, "seed, hashed with every position")
         ->type_name("N")
+        ->check(check_seed)
         ->capture_default_str();
   }
 

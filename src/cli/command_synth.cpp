@@ -1,10 +1,10 @@
 #include <charconv>
 #include <filesystem>
-#include <fstream>
 #include <map>
 #include <sstream>
 
 #include "cli/command.hpp"
+#include "cli/option_checks.hpp"
 #include "cli/output.hpp"
 #include "profiler/atomic_file.hpp"
 #include "profiler/error.hpp"
@@ -14,7 +14,6 @@ namespace rope::cli {
 namespace {
 
 constexpr std::int64_t kLongestWindow = std::int64_t{1} << 24;
-constexpr std::size_t kLargestConfig = std::size_t{1} << 26;  // bytes; the largest known are below 1 MB
 
 /// "1000,2000,4000": the examples take them in turn.
 std::vector<std::int64_t> parse_windows(const std::string& text) {
@@ -29,19 +28,6 @@ std::vector<std::int64_t> parse_windows(const std::string& text) {
     windows.push_back(window);
   }
   return windows;
-}
-
-std::string read_config(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::string text(kLargestConfig + 1, '\0');
-  if (file) file.read(text.data(), static_cast<std::streamsize>(text.size()));
-  if (!file.is_open() || file.bad())
-    throw UserError(path + ": cannot be read", "--config takes the model's config.json");
-  text.resize(static_cast<std::size_t>(file.gcount()));
-  if (text.empty() || text.size() > kLargestConfig)
-    throw UserError(path + ": expected a config.json of at most 64 MiB, found " +
-                    (text.empty() ? "an empty file" : "a larger one"));
-  return text;
 }
 
 class SynthCommand : public Command {
@@ -106,6 +92,7 @@ void SynthCommand::add_options(CLI::App& app) {
   choice("--spectrum", spectrum_, {"flat", "high", "low", "mix"}, "which pairs carry the scores");
   app.add_option("--seed", synth_.seed, "seed of phases and positions")
       ->type_name("N")
+      ->check(check_seed)
       ->capture_default_str();
 
   app.option_defaults()->group("Model");
@@ -166,7 +153,7 @@ void SynthCommand::take_values() {
     synth_.storage.lzf = compress_ == "lzf";
   }
   if (!config_.empty()) {
-    synth_.config = read_config(config_);
+    synth_.config = read_config_file(config_);
     synth_.config_name = config_;
   }
 }

@@ -31,6 +31,7 @@ int terminal_width() {
 int main(int argc, char** argv) {
   keep_standard_descriptors();
   std::signal(SIGPIPE, SIG_IGN);  // a closed pipe comes back as an error of write(), after clean-up
+  std::signal(SIGXFSZ, SIG_IGN);  // so does a file-size limit
   rope::remove_partial_outputs_on_signals();
   rope::cli::DescriptorBuffer buffer(STDOUT_FILENO);
   std::ostream out(&buffer);

@@ -75,6 +75,9 @@ void parse(CommandApp& command, std::vector<std::string> arguments) {
   std::reverse(arguments.begin(), arguments.end());  // CLI11 takes them from the back
   try {
     command.app().parse(std::move(arguments));
+    for (const CLI::Option* option : command.app().get_options())
+      for (const std::string& value : option->results())  // an unset variable of a script, most likely
+        if (value.empty()) throw usage_error(name + ": " + option->get_name() + ": the value is empty", help);
   } catch (const CLI::Success&) {
     throw;
   } catch (const CLI::ExtrasError& error) {

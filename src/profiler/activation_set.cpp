@@ -4,10 +4,8 @@
 #include <fnmatch.h>
 
 #include <algorithm>
-#include <fstream>
 #include <map>
 #include <set>
-#include <sstream>
 
 #include "profiler/error.hpp"
 
@@ -15,17 +13,6 @@ namespace rope {
 namespace {
 
 constexpr std::int64_t kBlock = 4096;  // examples read at a time
-constexpr std::int64_t kMaxConfigBytes = 64 << 20;
-
-std::string read_config(const std::string& path) {
-  std::ifstream in(path, std::ios::binary | std::ios::ate);
-  if (!in) throw UserError(path + ": cannot be read", "give the model's config.json with --config");
-  if (in.tellg() > kMaxConfigBytes) throw input_error(path, "", "a config.json", "a file over 64 MiB");
-  in.seekg(0);
-  std::ostringstream text;
-  text << in.rdbuf();
-  return text.str();
-}
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
@@ -88,7 +75,7 @@ ActivationSet::ActivationSet(const std::vector<std::string>& paths, const Activa
 
 void ActivationSet::resolve_models(const ActivationSetOptions& options) {
   std::optional<std::string> config;
-  if (options.config_path) config = read_config(*options.config_path);
+  if (options.config_path) config = read_config_file(*options.config_path);
   for (const ActivationFile& file : files_) {
     std::set<int> layers;
     std::set<std::int64_t> windows;

@@ -10,6 +10,10 @@
 
 namespace rope {
 
+/// Pairs and margins of a larger norm count as overflow (theory §3: non-finite): sums of their scores over a
+/// window, or over pairs, could leave float64.
+inline constexpr double kLargestNorm = 1e290;
+
 /// One side (queries or keys) of one head, and what turns its stored rows into content vectors in float64.
 struct SideSource {
   const RawBlock* block = nullptr;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
+#include <fstream>
 #include <map>
 #include <tuple>
 
@@ -421,6 +423,23 @@ ModelConfig parse_model_config(std::string_view text, const std::string& where) 
   }
   model.warnings = warnings.all();
   return model;
+}
+
+std::string read_config_file(const std::string& path) {
+  constexpr std::size_t kLargest = std::size_t{64} << 20;
+  std::error_code ignored;
+  if (std::filesystem::is_directory(path, ignored))
+    throw input_error(path, "", "a config.json", "a folder", "name the file inside it");
+  std::ifstream file(path, std::ios::binary);
+  std::string text(kLargest + 1, '\0');
+  if (file) file.read(text.data(), static_cast<std::streamsize>(text.size()));
+  if (!file.is_open() || file.bad())
+    throw UserError(path + ": cannot be read", "--config takes the model's config.json");
+  text.resize(static_cast<std::size_t>(file.gcount()));
+  if (text.empty() || text.size() > kLargest)
+    throw input_error(path, "", "a config.json of at most 64 MiB",
+                      text.empty() ? "an empty file" : "a larger one");
+  return text;
 }
 
 }  // namespace rope

@@ -46,6 +46,9 @@ struct ModelConfig {
                         ///< learned norm after the rotation. Its grids are still right.
 };
 
+/// The text of a config.json of at most 64 MiB. Throws UserError.
+std::string read_config_file(const std::string& path);
+
 /// Parses the text of a Hugging Face config.json. Throws UserError naming the key, prefixed with `where`
 /// (file and HDF5 path, or the config's file name).
 ModelConfig parse_model_config(std::string_view text, const std::string& where);

@@ -136,13 +136,15 @@ PairBlock score_pairs(const HeadSetting& head, const PartSlots& slots, std::int6
   std::vector<double> norm(block.norm.size()), high_norm(block.norm.size());
   spectral::pair_norms(batch, high, norm, high_norm);
   for (std::size_t lane = 0; lane < norm.size(); ++lane) {
-    if (std::isfinite(norm[lane]) && std::isfinite(batch.constant[lane]) && norm[lane] > 0) {
+    const bool finite =
+        norm[lane] <= kLargestNorm && std::abs(batch.constant[lane]) <= kLargestNorm;  // false for NaN
+    if (finite && norm[lane] > 0) {
       ++block.sums.valid;
       block.norm[lane] = norm[lane];
       if (request.norm_share) block.sums.norm_share += high_norm[lane] / norm[lane];
       continue;
     }
-    ++(norm[lane] == 0 && std::isfinite(batch.constant[lane]) ? block.sums.undefined : block.sums.non_finite);
+    ++(finite ? block.sums.undefined : block.sums.non_finite);
     for (std::size_t n = 0; n < batch.n_freq; ++n)
       batch.re[n * batch.stride + lane] = batch.im[n * batch.stride + lane] = 0;
     batch.constant[lane] = 0;

@@ -223,9 +223,11 @@ void read_scaling(const ConfigNode& config, const RopeEntry& entry, RopeParamete
   const ConfigNode& node = entry.node;
   p.factor = node.positive("factor");
   if (p.factor && *p.factor < 1.0) node.warn(node.full_key("factor") + " is below 1");
-  p.max_position = max_position_of(config);
-  if (p.type == RopeType::kYarn || p.type == RopeType::kLongrope || p.type == RopeType::kLlama3)
-    p.original_max_position = original_max_position_of(config, entry, p.max_position);
+  const bool stretched =
+      p.type == RopeType::kYarn || p.type == RopeType::kLongrope || p.type == RopeType::kLlama3;
+  // Read only where it matters: its absence is worth a warning only there.
+  if (stretched || p.type == RopeType::kDynamic) p.max_position = max_position_of(config);
+  if (stretched) p.original_max_position = original_max_position_of(config, entry, p.max_position);
   if (p.type == RopeType::kYarn || p.type == RopeType::kLongrope)
     p.attention_factor = node.positive("attention_factor");
   const int pairs = (p.rotary_dim + 1) / 2;

@@ -175,7 +175,7 @@ TripletBlock score_triplets(const HeadSetting& head, const PartSlots& slots, std
     const double tails = std::abs(all.constant[p.first_lane]) + std::abs(all.constant[p.second_lane]);
     const MarginAtZero zero = margin_at_zero(margins, lane);
     bool keep = false;
-    if (!std::isfinite(zero.magnitude) || !std::isfinite(zero.value) || !std::isfinite(tails)) {
+    if (!(zero.magnitude <= kLargestNorm && std::abs(zero.value) <= kLargestNorm && tails <= kLargestNorm)) {
       ++block.sums.non_finite;
     } else if (all_zero(q, dim) || all_zero(k1, dim) || all_zero(k2, dim)) {
       ++block.sums.undefined;

@@ -104,6 +104,10 @@ std::optional<TokenCandidates> TokenLineReader::next() {
   example.task = text_member(object, "task", where);
   if (example.task.find('/') != std::string::npos)
     throw line_error(where, "a task name without '/' (it names a group of the cache)", shown(object["task"]));
+  const auto [had, fresh] = seen_.emplace(example.task + "/" + example.example_id, line_);
+  if (!fresh)
+    throw line_error(where, "an example that has not come before",
+                     shown(object["example_id"]) + " of line " + std::to_string(had->second));
   example.query = position_member(object, "query", where);
   example.key = position_member(object, "key", where);
   return example;

@@ -3,6 +3,7 @@
 #include <istream>
 #include <optional>
 #include <string>
+#include <unordered_map>
 
 #include "profiler/token_sample.hpp"
 
@@ -10,7 +11,8 @@ namespace rope {
 
 /// Reads eligible token positions, one JSON object per line (schemas/tokens.schema.json):
 /// {"example_id": text, "task": text, "query": [positions], "key": [positions]}. Blank lines are skipped,
-/// other members ignored. One line at a time: memory does not grow with the file.
+/// other members ignored. One line at a time; of what was read only the ids are kept, since an example may
+/// come once.
 class TokenLineReader {
  public:
   /// `name` stands for the stream in messages.
@@ -26,6 +28,7 @@ class TokenLineReader {
   std::istream& from_;
   std::string name_;
   std::int64_t line_ = 0;
+  std::unordered_map<std::string, std::int64_t> seen_;  // "task/example_id" to its line
 };
 
 /// One line of output without its end (schemas/positions.schema.json):

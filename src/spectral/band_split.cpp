@@ -142,7 +142,8 @@ std::vector<char> high_frequency_mask(const SplitRule& rule, std::span<const dou
     case Kind::kIntervention:
     case Kind::kCertified:
     case Kind::kCustom: {
-      if (!(rho >= 0 && rho < 1)) throw std::logic_error("high_frequency_mask: rho outside [0, 1)");
+      if (!(rho >= 0 && rho <= 1)) throw std::logic_error("high_frequency_mask: rho outside [0, 1]");
+      if (rho == 1) break;  // equal frequencies: gamma is infinite, H empty
       const double gamma = split_gamma(rule, rho);
       keep_if([&](double w) { return m * w >= gamma; });
       break;

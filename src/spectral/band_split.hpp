@@ -32,8 +32,9 @@ struct SplitRule {
 /// Numbers: C > 0 and finite, 0 < epsilon < 1, X >= 0 and finite, K a whole number >= 0.
 SplitRule parse_split(std::string_view text);
 
-/// Mask [h] of the pairs in H(M). omega may hold zeros (never in H). rho: theory §5, 0 < rho < 1; read only
-/// by the rules made of gamma (operational, intervention, certified, custom). window >= 1.
+/// Mask [h] of the pairs in H(M). omega may hold zeros (never in H). rho: theory §5, 0 <= rho <= 1 (1: equal
+/// frequencies, H is empty); read only by the rules made of gamma (operational, intervention, certified,
+/// custom). window >= 1.
 std::vector<char> high_frequency_mask(const SplitRule& rule, std::span<const double> omega, double rho,
                                       std::int64_t window);
 

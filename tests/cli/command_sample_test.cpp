@@ -133,6 +133,7 @@ TEST_CASE("mistakes in the input name file and line") {
     check_failure(sample(good + line, {}, output), 3, {"tokens.jsonl:2: expected ", what});
     CHECK(!std::filesystem::exists(output));
   };
+  fails(good, "an example that has not come before, found \"a\" of line 1");
   fails("{", "one JSON object, found a mistake at byte");
   fails("[]", "one JSON object, found an array");
   fails("7", "one JSON object, found 7");

@@ -404,4 +404,53 @@ TEST_CASE("profile: a selection that means nothing is said, one of another model
                 {"p.h5", "/model", "another model"});
 }
 
+TEST_CASE("profile: values whose sums would overflow are counted as non-finite, never shown as infinite") {
+  TempDir folder;
+  CacheSpec cache = random_cache({.type = ElementType::kFloat64});
+  cache.tasks[0].query[0] = 1e308;
+  cache.tasks[1].key[3] = 1e300;
+  write_cache(folder / "huge.h5", cache);
+  const std::string profile = profile_of(folder, "p.h5", {folder / "huge.h5", "--heads", "all"});
+  const CsvTable tasks = export_table(profile, "tasks");
+  for (std::size_t row = 0; row < tasks.rows.size(); ++row) CHECK(tasks.number(row, "non_finite") > 0);
+  for (const char* table : {"tasks", "heads", "examples", "frequencies"})
+    for (const auto& row : export_table(profile, table).rows)
+      for (const std::string& field : row) CHECK(field.find("inf") == std::string::npos);
+}
+
+TEST_CASE("profile: equal frequencies without a config have an empty H") {
+  TempDir folder;
+  CacheSpec cache = random_cache();
+  cache.model.config.reset();
+  cache.model.inv_freq_shape = {8};
+  cache.model.inv_freq.assign(8, 0.5);
+  cache.omega = {cache.model.inv_freq};
+  write_cache(folder / "equal.h5", cache);
+  const CsvTable examples =
+      export_table(profile_of(folder, "p.h5", {folder / "equal.h5", "--heads", "all"}), "examples");
+  for (std::size_t row = 0; row < examples.rows.size(); ++row) {
+    CHECK(examples.number(row, "high_pairs") == 0);
+    CHECK(examples.number(row, "norm_share") == 0);
+    CHECK(examples.number(row, "positional_score") > 0);
+  }
+}
+
+TEST_CASE("option values that are empty or out of range are usage errors") {
+  TempDir folder;
+  const std::string cache = write_random(folder, "cache.h5"), profile = profile_of(folder, "p.h5", {cache});
+  for (const char* option : {"--heads", "--window", "--config", "--tasks", "--selection"})
+    check_failure(run_program({"profile", cache, option, ""}), 2, {option, "empty"});
+  check_failure(run_program({"profile", ""}), 2, {"empty"});
+  check_failure(run_program({"profile", cache, "--device", "-1"}), 2, {"--device"});
+  for (const char* seed : {"-1", "18446744073709551616", "1e3", "x"})
+    for (const auto& command : {std::vector<std::string>{"rank", profile},
+                                {"synth", "-o", folder / "s.h5"},
+                                {"sample", folder / "t.jsonl", "-o", "-"}}) {
+      std::vector<std::string> arguments = command;
+      arguments.insert(arguments.end(), {"--seed", seed});
+      check_failure(run_program(arguments), 2, {"--seed", seed});
+    }
+  check_failure(run_program({"profile", cache, "--config", folder.path().string()}), 3, {"folder"});
+}
+
 TEST_SUITE_END();

@@ -195,6 +195,19 @@ TEST_CASE("split: Prop. 1 holds on certified and separation sets") {
   check_band(odd, high_frequency_mask(parse_split("separation"), odd, 0.5, 20000), 20000, 0.01);
 }
 
+TEST_CASE(
+    "band split: equal frequencies (rho = 1) have an empty H, out-of-range rho is a bug of the caller") {
+  const std::vector<double> omega(4, 0.5);
+  CHECK(rope::spectral::rho_of_grid(omega) == 1.0);
+  for (const char* split : {"operational", "intervention", "certified", "custom:1,0.1"}) {
+    const auto mask =
+        rope::spectral::high_frequency_mask(rope::spectral::parse_split(split), omega, 1.0, 1 << 20);
+    CHECK(std::count(mask.begin(), mask.end(), char{1}) == 0);
+    CHECK_THROWS_AS(rope::spectral::high_frequency_mask(rope::spectral::parse_split(split), omega, 1.5, 100),
+                    std::logic_error);
+  }
+}
+
 TEST_SUITE_END();
 
 }  // namespace
