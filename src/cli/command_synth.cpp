@@ -8,6 +8,7 @@
 #include "cli/output.hpp"
 #include "profiler/atomic_file.hpp"
 #include "profiler/error.hpp"
+#include "profiler/model_config.hpp"
 #include "profiler/synth.hpp"
 
 namespace rope::cli {
