@@ -24,6 +24,16 @@ std::string ranges(const std::vector<int>& numbers) {
   return text;
 }
 
+std::string counted(int count, const std::string& noun) {
+  return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
+}
+
+/// "sliding" of "sliding_attention": the column would be twice as wide.
+std::string short_kind(const std::string& kind) {
+  constexpr std::string_view kEnd = "_attention";
+  return kind.ends_with(kEnd) ? kind.substr(0, kind.size() - kEnd.size()) : kind;
+}
+
 std::string or_dash(bool given, const std::string& text) { return given ? text : "-"; }
 
 void print_model(Console& console, const Inspection& file) {
@@ -32,8 +42,9 @@ void print_model(Console& console, const Inspection& file) {
   std::ostream& out = console.out();
   out << "  model      " << printable(model.name);
   if (!file.model_type.empty()) out << " (" << printable(file.model_type) << ")";
-  out << fmt::format("\n             {} layers, {} query heads, {} kv heads, head_dim {}\n", model.num_layers,
-                     model.num_query_heads, model.num_kv_heads, model.head_dim);
+  out << fmt::format("\n             {}, {}, {}, head_dim {}\n", counted(model.num_layers, "layer"),
+                     counted(model.num_query_heads, "query head"), counted(model.num_kv_heads, "kv head"),
+                     model.head_dim);
   out << fmt::format("             layout {}, queries {}, keys {}{}\n",
                      model.layout == spectral::PairLayout::kHalf ? "half" : "interleaved",
                      rotation(model.query_rotation), rotation(model.key_rotation),
@@ -53,28 +64,25 @@ void print_layers(Console& console, const Inspection& file) {
                {"rope"},
                {"theta", true},
                {"pairs", true},
-               {"rotary", true},
-               {"first ω", true},
-               {"last ω", true},
+               {"r", true},
+               {"ω first", true},
+               {"last", true},
                {"A", true},
                {"scale", true},
                {"window", true},
-               {"at M", true},
-               {"H oper", true},
-               {"H interv", true},
-               {"H cert", true},
-               {"H separ", true}});
+               {"M", true},
+               {"H o/i/c/s", true}});
   std::vector<std::string> notes;
   for (const std::vector<int>& group : file.layer_groups) {
     const InspectedLayer& layer = file.layers[static_cast<std::size_t>(group.front())];
     const LayerModel& facts = layer.facts;
     const bool rotates = facts.rotates && !layer.grids.empty();
-    std::vector<std::string> cells{ranges(group), printable(facts.kind), printable(facts.rope_type)};
+    std::vector<std::string> cells{ranges(group), short_kind(facts.kind), facts.rope_type};
     std::vector<double> turning;
     if (rotates)
       for (const double omega : layer.grids.back().grid.omega)
         if (omega > 0) turning.push_back(omega);
-    const auto number = [&](bool given, double value) { return or_dash(given, short_number(value)); };
+    const auto number = [&](bool given, double value) { return or_dash(given, short_number(value, 3)); };
     const auto count = [&](bool given, std::int64_t value) { return or_dash(given, std::to_string(value)); };
     cells.push_back(number(rotates && facts.rope.theta > 0, facts.rope.theta));
     cells.push_back(count(rotates, layer.pairs));
@@ -86,8 +94,8 @@ void print_layers(Console& console, const Inspection& file) {
     cells.push_back(count(facts.window > 0, facts.window));
     const bool split = rotates && layer.split_window > 0;
     cells.push_back(count(split, layer.split_window));
-    for (const int size : {layer.operational, layer.intervention, layer.certified, layer.separation})
-      cells.push_back(count(split, size));
+    cells.push_back(or_dash(split, fmt::format("{}/{}/{}/{}", layer.operational, layer.intervention,
+                                               layer.certified, layer.separation)));
     table.row(cells, rotates ? Style::kPlain : Style::kDim);
     const std::string which = "layers " + ranges(group) + ": ";
     if (!facts.has_attention) notes.push_back(which + "no attention, so no scores");
@@ -105,6 +113,9 @@ void print_layers(Console& console, const Inspection& file) {
   }
   console.out() << '\n';
   table.print(console, console.out());
+  console.out()
+      << "  r: rotary lanes; A: attention factor; H: high-frequency pairs at length M under the splits\n"
+         "  operational/intervention/certified/separation\n";
   for (const std::string& note : notes) console.out() << "  " << note << '\n';
 }
 
@@ -116,7 +127,7 @@ void print_tasks(Console& console, const Inspection& file) {
                {"heads", true},
                {"queries", true},
                {"keys", true},
-               {"window min", true},
+               {"window", true},
                {"mean", true},
                {"max", true},
                {"coverage"},
@@ -138,7 +149,7 @@ void print_tasks(Console& console, const Inspection& file) {
                or_dash(task.windows_known, short_number(task.window_mean)), known(task.window_max),
                h.full_coverage ? "full" : "sampled",
                h.query_type == h.key_type ? type : type + "/" + element_name(h.key_type),
-               h.triplet_slots > 0 ? fmt::format("{} stored", h.triplet_slots) : "slots two by two",
+               h.triplet_slots > 0 ? fmt::format("{} stored", h.triplet_slots) : "in pairs",
                found(&VectorScan::Side::zero), found(&VectorScan::Side::non_finite)});
   }
   console.out() << '\n';
@@ -156,6 +167,8 @@ void print_checks(Console& console, const Inspection& file) {
           << (check.passed ? console.styled("ok    ", Style::kGreen) : console.styled("FAILED", Style::kRed))
           << "  " << printable(check.name) << '\n';
       if (!check.passed) out << "          " << printable(check.detail) << '\n';
+      if (!check.hint.empty())
+        out << "          " << console.styled("hint: ", Style::kCyan) << printable(check.hint) << '\n';
     }
   if (failed > 0)
     out << console.styled(fmt::format("  {} of {} checks failed", failed, file.checks.size()), Style::kRed)

@@ -27,6 +27,7 @@ struct TaskHeader {
   std::vector<int> layers;         ///< model layer of each slot of axis L, strictly increasing
   std::int64_t triplet_slots = 0;  ///< T of triplet_key_pair; 0 = default pairs
   bool has_example_id = false;
+  bool assumed_layers = false;  ///< fewer layers than the model, and no dataset says which
   ElementType query_type = ElementType::kFloat16, key_type = ElementType::kFloat16;
 };
 
@@ -54,7 +55,8 @@ void convert_elements(ElementType type, const std::byte* from, std::size_t count
 struct CheckResult {
   std::string name;  ///< e.g. "/tasks/niah/query: shape"
   bool passed = true;
-  std::string detail;  ///< "expected ..., found ..." where it did not pass
+  std::string detail;  ///< "expected ..., found ..." where it did not pass, after the place if not in `name`
+  std::string hint;    ///< what to try; may be empty
 };
 
 /// An activation cache, opened read-only (activation-format.md). Not thread-safe: one thread reads, others
@@ -77,6 +79,8 @@ class ActivationFile {
   const ModelHeader& model() const;
   const std::vector<TaskHeader>& tasks() const;  ///< sorted by name
   const std::string& created_by() const;
+  /// What is allowed but likely a mistake. None names the file, so that several files can share one.
+  const std::vector<std::string>& warnings() const;
 
   /// Windows and ids of examples [first, first + count); ids default to the decimal row number.
   std::vector<std::int64_t> read_windows(const TaskHeader& task, std::int64_t first,

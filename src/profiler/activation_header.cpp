@@ -2,12 +2,15 @@
 #include "profiler/activation_header.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <unordered_set>
 
 #include "profiler/clean_text.hpp"
+#include "profiler/edit_distance.hpp"
 
 namespace rope {
 namespace {
@@ -16,6 +19,8 @@ constexpr std::int64_t kMostLayers = 65536, kMostHeads = 65536, kLargestHead = 6
 constexpr std::int64_t kMostSlots = std::int64_t{1} << 24;  // the largest window
 constexpr std::int64_t kLargestBlock = std::int64_t{1} << 30;
 constexpr std::size_t kLongestName = 1024;
+constexpr const char* kRotationMeaning =
+    "pre: the vectors right before the rotary step, post: right after it (as a KV cache holds its keys)";
 
 /// Reader of one group's attributes, with the checks that all of them share.
 struct Attributes {
@@ -45,13 +50,14 @@ struct Attributes {
     return static_cast<int>(*value);
   }
   /// Index of the attribute's value in `choices`; `missing` where it is absent and may be.
-  int choice(const std::string& attribute, const std::vector<std::string>& choices, int missing = -1) const {
+  int choice(const std::string& attribute, const std::vector<std::string>& choices, int missing = -1,
+             const std::string& meaning = {}) const {
     const auto value = source.text(object, path, attribute);
     if (!value && missing >= 0) return missing;
     const std::string expected = quoted(choices[0]) + " or " + quoted(choices[1]);
-    if (!value) throw source.error(where(attribute), expected, "nothing");
+    if (!value) throw source.error(where(attribute), expected, "nothing", meaning);
     const auto found = std::find(choices.begin(), choices.end(), *value);
-    if (found == choices.end()) throw source.error(where(attribute), expected, quoted(*value));
+    if (found == choices.end()) throw source.error(where(attribute), expected, quoted(*value), meaning);
     return static_cast<int>(found - choices.begin());
   }
 };
@@ -65,6 +71,14 @@ bool has(const Hdf5Source& source, const Hdf5Group& group, const std::string& na
     log.run(group.path + "/" + name, [] { throw; });
   }
   return found;
+}
+
+/// A dataset that must be there; `meaning` completes "the dataset ..." for who forgot it.
+Hdf5Dataset required_set(const Hdf5Source& source, const Hdf5Group& group, const std::string& name,
+                         const std::string& meaning, const std::string& hint = {}) {
+  if (!source.has(group, name))
+    throw source.error(group.path + "/" + name, "the dataset " + meaning, "nothing", hint);
+  return source.dataset(group, name);
 }
 
 void check_format(const Hdf5Source& source, const Hdf5Group& root, CheckLog& log) {
@@ -128,13 +142,17 @@ ModelHeader read_model(const Hdf5Source& source, const Hdf5Group& group, CheckLo
                            fmt::format("{} and {}", model.num_query_heads, model.num_kv_heads));
     });
   log.run("/model: rope_layout", [&] {
-    model.layout = static_cast<spectral::PairLayout>(in.choice("rope_layout", {"half", "interleaved"}));
+    model.layout = static_cast<spectral::PairLayout>(in.choice(
+        "rope_layout", {"half", "interleaved"}, -1,
+        "the lanes that turn together: half = n and n + r/2 of r rotary lanes, interleaved = 2n and 2n + 1"));
   });
   log.run("/model: query_rotation", [&] {
-    model.query_rotation = static_cast<Rotation>(in.choice("query_rotation", {"pre", "post"}));
+    model.query_rotation =
+        static_cast<Rotation>(in.choice("query_rotation", {"pre", "post"}, -1, kRotationMeaning));
   });
   log.run("/model: key_rotation", [&] {
-    model.key_rotation = static_cast<Rotation>(in.choice("key_rotation", {"pre", "post"}));
+    model.key_rotation =
+        static_cast<Rotation>(in.choice("key_rotation", {"pre", "post"}, -1, kRotationMeaning));
   });
   log.run("/model: rope_direction", [&] {
     model.reversed = in.choice("rope_direction", {"forward", "reversed"}, 0) == 1;
@@ -196,6 +214,7 @@ void read_layers(const Hdf5Source& source, const Hdf5Group& group, const ModelHe
     layers = source.read_integers(set, {0}, {count});
   } else {
     for (std::int64_t i = 0; i < count; ++i) layers[static_cast<std::size_t>(i)] = i;
+    task.assumed_layers = count < model.num_layers;
   }
   std::int64_t last = -1;
   for (const std::int64_t layer : layers) {
@@ -212,10 +231,11 @@ void read_layers(const Hdf5Source& source, const Hdf5Group& group, const ModelHe
 }
 
 Hdf5Dataset integer_set(const Hdf5Source& source, const Hdf5Group& group, const std::string& name,
-                        const std::vector<std::int64_t>& shape, const std::string& meaning) {
-  Hdf5Dataset set = source.dataset(group, name);
+                        const std::vector<std::int64_t>& shape, const std::string& axes,
+                        const std::string& content) {
+  Hdf5Dataset set = required_set(source, group, name, axes + " of " + content);
   source.require_integers(set);
-  source.require_shape(set, shape, meaning);
+  source.require_shape(set, shape, axes);
   return set;
 }
 
@@ -239,8 +259,26 @@ void read_task_attributes(const Hdf5Source& source, const Hdf5Group& group, Task
     if (task.nominal_length < 0)
       throw source.error(in.where("nominal_length"), "a length in tokens",
                          fmt::format("{}", task.nominal_length));
-    task.full_coverage = in.choice("key_coverage", {"sampled", "full"}, 0) == 1;
+    task.full_coverage = in.choice("key_coverage", {"sampled", "full"}, 0,
+                                   "full: every token up to the last query is a key; sampled: some are") == 1;
   });
+}
+
+/// For a group without query: whether it looks like the parent of tasks.
+std::string no_task_hint(const Hdf5Source& source, const Hdf5Group& group) {
+  constexpr std::size_t kLooked = 16;
+  if (source.has(group, "key")) return {};
+  std::vector<std::string> names = source.names(group);
+  names.resize(std::min(names.size(), kLooked));
+  for (const std::string& name : names) {
+    try {
+      source.group(group, name);
+    } catch (const UserError&) {
+      continue;
+    }
+    return "each group in /tasks is a task; a task's name cannot hold a slash";
+  }
+  return {};
 }
 
 /// One task group; false when a check failed.
@@ -251,13 +289,14 @@ bool read_task(const Hdf5Source& source, const Hdf5Group& group, const ModelHead
   read_task_attributes(source, group, task, log);
   std::vector<std::int64_t> query, key;
   log.run(group.path + "/query: shape and type", [&] {
-    const Hdf5Dataset set = source.dataset(group, "query");
+    const Hdf5Dataset set = required_set(source, group, "query", "[E, L, Hq, Nq, D] of query vectors",
+                                         no_task_hint(source, group));
     read_side(source, set, "[E, L, Hq, Nq, D]", model.num_query_heads, model, task.query_type,
               task.query_slots);
     query = set.shape;
   });
   log.run(group.path + "/key: shape and type", [&] {
-    const Hdf5Dataset set = source.dataset(group, "key");
+    const Hdf5Dataset set = required_set(source, group, "key", "[E, L, Hkv, Nk, D] of key vectors");
     read_side(source, set, "[E, L, Hkv, Nk, D]", model.num_kv_heads, model, task.key_type, task.key_slots);
     key = set.shape;
     if (!query.empty() && (key[0] != query[0] || key[1] != query[1] || key[4] != query[4]))
@@ -271,14 +310,16 @@ bool read_task(const Hdf5Source& source, const Hdf5Group& group, const ModelHead
     if (!key.empty()) task.kv_heads = static_cast<int>(std::min(key[2], kMostHeads));
     log.run(group.path + "/layer: values", [&] { read_layers(source, group, model, query[1], task); });
     log.run(group.path + "/query_position: shape and type", [&] {
-      integer_set(source, group, "query_position", {task.examples, task.query_slots}, "[E, Nq]");
+      integer_set(source, group, "query_position", {task.examples, task.query_slots}, "[E, Nq]",
+                  "the queries' token positions");
     });
     if (!key.empty())
       log.run(group.path + "/key_position: shape and type", [&] {
-        integer_set(source, group, "key_position", {task.examples, task.key_slots}, "[E, Nk]");
+        integer_set(source, group, "key_position", {task.examples, task.key_slots}, "[E, Nk]",
+                    "the keys' token positions");
       });
     log.run(group.path + "/window: shape and type",
-            [&] { integer_set(source, group, "window", {task.examples}, "[E]"); });
+            [&] { integer_set(source, group, "window", {task.examples}, "[E]", "input lengths in tokens"); });
     task.has_example_id = has(source, group, "example_id", log);
     if (task.has_example_id)
       log.run(group.path + "/example_id: shape and type", [&] {
@@ -321,6 +362,67 @@ void read_tasks(const Hdf5Source& source, const Hdf5Group& root, CacheContents& 
   }
 }
 
+/// Attributes that nobody reads and whose names are a slip away from one that is read.
+void warn_of_slips(const Hdf5Source& source, const Hdf5Group& group, const std::vector<std::string>& known,
+                   std::vector<std::string>& warnings) {
+  for (const std::string& name : source.attribute_names(group.handle.get())) {
+    if (name.size() > 64 || !is_clean_text(name)) continue;
+    if (std::find(known.begin(), known.end(), name) != known.end()) continue;
+    for (const std::string& meant : known)
+      if (edit_distance(name, meant) <= std::min<std::size_t>(2, meant.size() / 3)) {
+        warnings.push_back(
+            fmt::format("{}: attribute {} is ignored; did you mean {}?", group.path, name, meant));
+        break;
+      }
+  }
+}
+
+/// One warning for all tasks of a kind: who forgets `layer` forgets it everywhere.
+void warn_of_layers(const CacheContents& contents, std::vector<std::string>& warnings) {
+  constexpr std::size_t kNamed = 3;
+  std::map<std::size_t, std::vector<std::string>> tasks;  // by L
+  for (const TaskHeader& task : contents.tasks)
+    if (task.assumed_layers) tasks[task.layers.size()].push_back(task.name);
+  for (auto& [layers, names] : tasks) {
+    const std::size_t more = names.size() - std::min(names.size(), kNamed);
+    names.resize(names.size() - more);
+    warnings.push_back(
+        fmt::format("task{} {}{}: no dataset layer, and {} of the model's {} layers; layer{} assumed",
+                    names.size() == 1 ? "" : "s", fmt::join(names, ", "),
+                    more > 0 ? fmt::format(" and {} more", more) : "", layers, contents.model.num_layers,
+                    layers == 1 ? " 0 is" : fmt::format("s 0 to {} are", layers - 1)));
+  }
+}
+
+void warn_of_header(const Hdf5Source& source, CacheContents& contents) {
+  const Hdf5Group root = source.root();
+  warn_of_slips(source, source.group(root, "model"),
+                {"name", "num_layers", "num_query_heads", "num_kv_heads", "head_dim", "rope_layout",
+                 "query_rotation", "key_rotation", "rope_direction", "config", "attention_scale"},
+                contents.warnings);
+  const Hdf5Group tasks = source.group(root, "tasks");
+  for (const TaskHeader& task : contents.tasks)
+    warn_of_slips(source, source.group(tasks, task.name),
+                  {"family", "source", "nominal_length", "key_coverage"}, contents.warnings);
+  warn_of_layers(contents, contents.warnings);
+}
+
+/// "FILE: PLACE: expected X, found Y" without the file, and without the place where the check's name tells
+/// it.
+std::string without_known_place(const std::string& message, const std::string& check) {
+  const std::size_t expected = message.find(": expected ");
+  if (expected == std::string::npos) return message;
+  const std::size_t before = message.rfind(": /", expected);
+  const std::string place =
+      before == std::string::npos ? "" : message.substr(before + 2, expected - before - 2);
+  const std::size_t colon = check.find(": ");
+  const bool known = colon == std::string::npos ? place == check
+                                                : place == check.substr(0, colon) ||
+                                                      place == check.substr(0, colon) + " (attribute " +
+                                                                   check.substr(colon + 2) + ")";
+  return place.empty() || known ? message.substr(expected + 2) : message.substr(before + 2);
+}
+
 }  // namespace
 
 bool CheckLog::run(const std::string& name, const std::function<void()>& check) {
@@ -331,9 +433,8 @@ bool CheckLog::run(const std::string& name, const std::function<void()>& check) 
   } catch (const UserError& failure) {
     if (!go_on_) throw;
     result.passed = false;
-    result.detail = failure.what();
-    const std::size_t expected = result.detail.find("expected ");
-    if (expected != std::string::npos) result.detail.erase(0, expected);
+    result.detail = without_known_place(failure.what(), name);
+    result.hint = failure.hint();
   }
   if (go_on_) results.push_back(result);
   return result.passed;
@@ -378,6 +479,10 @@ CacheContents read_contents(const Hdf5Source& source, CheckLog& log) {
   if (log.run("/model", [&] { model = source.group(root, "model"); }))
     contents.model = read_model(source, model, log);
   read_tasks(source, root, contents, log);
+  try {
+    warn_of_header(source, contents);
+  } catch (const UserError&) {  // a check has failed on it
+  }
   return contents;
 }
 

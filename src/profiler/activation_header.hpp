@@ -35,6 +35,7 @@ struct CacheContents {
   ModelHeader model;
   std::string created_by;
   std::vector<TaskHeader> tasks;
+  std::vector<std::string> warnings;
 };
 
 CacheContents read_contents(const Hdf5Source& source, CheckLog& log);

@@ -232,6 +232,7 @@ const LayerModel& ActivationSet::layer(int layer) const {
 
 std::vector<std::string> ActivationSet::warnings() const {
   std::set<std::string> all;  // sorted: the order of files must not show
+  for (const ActivationFile& file : files_) all.insert(file.warnings().begin(), file.warnings().end());
   for (const ResolvedModel& model : models_) all.insert(model.warnings().begin(), model.warnings().end());
   return {all.begin(), all.end()};
 }

@@ -59,7 +59,7 @@ class ActivationSet {
   /// The resolved layer of the file that stores it.
   const LayerModel& layer(int layer) const;
   int file_of_layer(int layer) const;
-  std::vector<std::string> warnings() const;
+  std::vector<std::string> warnings() const;  ///< of headers and models: sorted, each once
 
  private:
   void resolve_models(const ActivationSetOptions& options);

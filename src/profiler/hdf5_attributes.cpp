@@ -1,6 +1,7 @@
 // Attributes of a checked HDF5 file.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "profiler/hdf5_read.hpp"
@@ -129,6 +130,15 @@ std::vector<std::pair<std::string, std::string>> Hdf5Source::texts(const Hdf5Gro
     all.emplace_back(std::move(name), std::move(*value));
   }
   return all;
+}
+
+std::vector<std::string> Hdf5Source::attribute_names(hid_t object) const {
+  std::vector<std::string> names;
+  hsize_t first = 0;
+  if (H5Aiterate2(object, H5_INDEX_NAME, H5_ITER_NATIVE, &first, collect_name, &names) < 0)
+    H5Eclear2(H5E_DEFAULT);
+  std::sort(names.begin(), names.end());
+  return names;
 }
 
 std::optional<double> Hdf5Source::number(hid_t object, const std::string& object_path,

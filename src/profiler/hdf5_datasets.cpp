@@ -33,9 +33,17 @@ std::int64_t product(const std::vector<std::int64_t>& shape, std::int64_t first)
   return total;
 }
 
-/// Bytes of the chunks that one index of the first axis touches.
+/// Bytes of an element inside a chunk: a reference into the file's heap where texts have variable length.
+std::int64_t chunk_element_bytes(const Hdf5Dataset& set) {
+  constexpr std::int64_t kReference = 16;
+  const bool variable = set.type_class == H5T_STRING && H5Tis_variable_str(set.type.get()) > 0;
+  return variable ? kReference : static_cast<std::int64_t>(set.element_bytes);
+}
+
+/// Bytes of the chunks that one index of the first axis touches, at most kChunkCache.
 std::int64_t row_bytes(const Hdf5Dataset& set) {
-  std::int64_t total = static_cast<std::int64_t>(set.element_bytes);
+  if (set.chunk.empty()) return 0;
+  std::int64_t total = chunk_element_bytes(set);
   for (std::size_t i = 0; i < set.shape.size(); ++i) {
     const std::int64_t chunks = i == 0 ? 1 : (set.shape[i] + set.chunk[i] - 1) / set.chunk[i];
     total = product({chunks, set.chunk[i]}, total);
@@ -51,7 +59,7 @@ Hdf5Handle cache_plist(const Hdf5Dataset& set) {
   const std::size_t rank = set.shape.size();
   const bool in_place = !set.filtered && rank >= 2 && set.chunk[rank - 1] >= set.shape[rank - 1] &&
                         set.chunk[rank - 2] >= set.shape[rank - 2];
-  const std::int64_t chunk = product(set.chunk, static_cast<std::int64_t>(set.element_bytes));
+  const std::int64_t chunk = product(set.chunk, chunk_element_bytes(set));
   const std::int64_t bytes = in_place ? 0 : std::max(row_bytes(set), chunk);
   Hdf5Handle plist(H5Pcreate(H5P_DATASET_ACCESS));
   constexpr std::size_t kSlots = 12421;  // HDF5's table holds one chunk per slot
@@ -160,7 +168,9 @@ Hdf5Dataset Hdf5Source::dataset(const Hdf5Group& parent, const std::string& name
       set.offset = static_cast<std::int64_t>(offset);
     }
   }
-  if (cache_rows && !set.chunk.empty()) {
+  constexpr std::int64_t kDefaultCache = std::int64_t{1} << 20;
+  const bool piecewise = set.filtered && row_bytes(set) > kDefaultCache;  // else decoded again for every row
+  if (!set.chunk.empty() && (cache_rows || piecewise)) {
     const Hdf5Handle access = cache_plist(set);
     set.handle.close();
     set.handle = Hdf5Handle(H5Dopen2(parent.handle.get(), name.c_str(), access.get()));
@@ -169,9 +179,39 @@ Hdf5Dataset Hdf5Source::dataset(const Hdf5Group& parent, const std::string& name
   return set;
 }
 
+/// A stream of deflate or LZF is hardly longer than what it holds; one that is much longer inflates to more
+/// than the chunk, without bound, inside the library. The slack is for the other filters' headers and
+/// checksums.
+void Hdf5Source::check_chunks(const Hdf5Dataset& set, const std::vector<hsize_t>& first,
+                              const std::vector<hsize_t>& size) const {
+  const std::int64_t raw = product(set.chunk, chunk_element_bytes(set));
+  std::vector<hsize_t> start(first.size()), at;
+  for (std::size_t i = 0; i < first.size(); ++i) {
+    if (size[i] == 0) return;
+    const auto chunk = static_cast<hsize_t>(set.chunk[i]);
+    start[i] = first[i] / chunk * chunk;
+  }
+  at = start;
+  for (std::size_t axis = 0; axis < at.size();) {
+    hsize_t stored = 0;
+    if (H5Dget_chunk_storage_size(set.handle.get(), at.data(), &stored) < 0)
+      H5Eclear2(H5E_DEFAULT);  // never written; what is damaged fails on reading
+    else if (stored > static_cast<hsize_t>(raw + raw / 64 + 4096))
+      throw error(fmt::format("{}, chunk at {}", set.path, fmt::format("[{}]", fmt::join(at, ", "))),
+                  fmt::format("at most the chunk's {} bytes, compressed", raw),
+                  fmt::format("{} bytes", stored), "copy or write the file again");
+    for (axis = 0; axis < at.size(); ++axis) {  // the next chunk
+      at[axis] += static_cast<hsize_t>(set.chunk[axis]);
+      if (at[axis] < first[axis] + size[axis]) break;
+      at[axis] = start[axis];
+    }
+  }
+}
+
 void Hdf5Source::read(const Hdf5Dataset& set, hid_t memory_type, const std::vector<std::int64_t>& start,
                       const std::vector<std::int64_t>& count, void* out) const {
   const std::vector<hsize_t> first(start.begin(), start.end()), size(count.begin(), count.end());
+  if (set.filtered && !set.chunk.empty()) check_chunks(set, first, size);
   // The memory space has the file's rank: with another one HDF5 walks chunks element by element.
   const int rank = static_cast<int>(size.size());
   const Hdf5Handle memory(rank == 0 ? H5Screate(H5S_SCALAR) : H5Screate_simple(rank, size.data(), nullptr));

@@ -37,6 +37,7 @@ std::string first_bytes(int descriptor) {
 Hdf5Source::Hdf5Source(const std::string& path, Hdf5Rules rules) : path_(path), rules_(rules) {
   silence_hdf5();
   register_lzf();
+  if (path == "-") throw usage_error("HDF5 cannot be read from a pipe", "name a file; ./- is a file named -");
   struct stat info {};
   if (stat(path.c_str(), &info) != 0) throw UserError(path + ": cannot open: " + std::strerror(errno));
   if (S_ISDIR(info.st_mode)) throw error("", "an HDF5 file", "a folder");

@@ -54,8 +54,8 @@ class Hdf5Source {
   std::vector<std::string> names(const Hdf5Group& group) const;  ///< of its links, sorted
   bool has(const Hdf5Group& group, const std::string& name) const;
   Hdf5Group group(const Hdf5Group& parent, const std::string& name) const;
-  /// `cache_rows`: keep the decoded chunks of one index of the first axis, for readers that take such a row
-  /// in pieces (up to 64 MiB, or one chunk).
+  /// Compressed chunks are decoded once for rows read in order: those of one index of the first axis are kept
+  /// (up to 64 MiB, or one chunk). `cache_rows`: plain ones, too, for readers that take a row in pieces.
   Hdf5Dataset dataset(const Hdf5Group& parent, const std::string& name, bool cache_rows = false) const;
   std::uint64_t identity(const Hdf5Group& group) const;  ///< equal for two names of one object
 
@@ -68,6 +68,8 @@ class Hdf5Source {
   std::optional<double> number(hid_t object, const std::string& object_path, const std::string& name) const;
   /// All attributes of a group, which must be text, in the order in which they were made.
   std::vector<std::pair<std::string, std::string>> texts(const Hdf5Group& group) const;
+  /// Names of an object's attributes, sorted; what is damaged is left out.
+  std::vector<std::string> attribute_names(hid_t object) const;
 
   /// Hyperslab [start, start + count) of every axis into `out`, rows packed; `memory_type` decides the
   /// element's form.
@@ -99,6 +101,8 @@ class Hdf5Source {
   void check_storage(Hdf5Dataset& set, hid_t plist) const;
   void check_filters(const Hdf5Dataset& set, hid_t plist) const;
   void check_size(const Hdf5Dataset& set) const;
+  void check_chunks(const Hdf5Dataset& set, const std::vector<hsize_t>& first,
+                    const std::vector<hsize_t>& size) const;
   Hdf5Handle one_value(hid_t object, const std::string& where, const std::string& name) const;
 
   std::string path_;

@@ -21,6 +21,8 @@ bool checked(Inspection& out, const std::string& name, Check&& check) {
   } catch (const UserError& failure) {
     result.passed = false;
     result.detail = failure.what();
+    if (result.detail.starts_with(out.file + ": ")) result.detail.erase(0, out.file.size() + 2);
+    result.hint = failure.hint();
   }
   out.checks.push_back(result);
   return result.passed;
@@ -153,6 +155,7 @@ Inspection inspect_file(const std::string& path) {
   }
   out.model = file->model();
   out.created_by = file->created_by();
+  out.warnings = file->warnings();
   std::set<std::int64_t> windows;
   for (const TaskHeader& task : file->tasks()) describe_task(*file, task, windows, out);
   describe_model(*file, windows, out);

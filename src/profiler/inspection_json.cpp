@@ -112,7 +112,8 @@ Json inspection_json(const std::vector<Inspection>& files) {
     for (const InspectedLayer& layer : file.layers) layers.push_back(layer_json(layer));
     for (const InspectedTask& task : file.tasks) tasks.push_back(task_json(task));
     for (const CheckResult& check : file.checks)
-      checks.push_back({{"name", check.name}, {"passed", check.passed}, {"detail", check.detail}});
+      checks.push_back(
+          {{"name", check.name}, {"passed", check.passed}, {"detail", check.detail}, {"hint", check.hint}});
     list.push_back({{"file", file.file},
                     {"passed", file.passed()},
                     {"model", model_json(file)},

@@ -3,7 +3,9 @@
 #include <limits>
 #include <stdexcept>
 
+#include "profiler/clean_text.hpp"
 #include "profiler/error.hpp"
+#include "profiler/hdf5_guard.hpp"
 #include "profiler/profile_file.hpp"
 #include "profiler/profile_group.hpp"
 
@@ -112,16 +114,14 @@ ProfileTask read_task(const ProfileGroup& tasks, const std::string& name, int nu
   return task;
 }
 
+constexpr const char* kCacheFormat = "rope-profiler/activations";
+
 }  // namespace
 
 struct ProfileReader::Impl {
   explicit Impl(const std::string& file)
       : path(file), source(file, Hdf5Rules::kOwnFiles), root(source, source.root()) {
-    const std::string format = root.text("format");
-    if (format != "rope-profiler/profile")
-      throw input_error(
-          path, "/ (attribute format)", "rope-profiler/profile", "\"" + format + "\"",
-          format == "rope-profiler/activations" ? "this is a cache: run profile on it first" : "");
+    require_format();
     if (const auto version = root.integer("format_version"); version != 1)
       throw input_error(path, "/ (attribute format_version)", "1", std::to_string(version),
                         "a newer rope-profiler wrote it");
@@ -145,6 +145,33 @@ struct ProfileReader::Impl {
       const auto bytes = group.integers("bytes", rows);
       for (std::size_t i = 0; i < names.size(); ++i) inputs.push_back({names[i], digests[i], bytes[i]});
     }
+  }
+
+  void require_format() const {
+    constexpr const char* kFormat = "rope-profiler/profile";
+    std::string format;
+    try {
+      format = root.text("format");
+    } catch (const UserError&) {
+      if (!is_cache()) throw;
+      format = kCacheFormat;
+    }
+    if (format != kFormat)
+      throw input_error(path, "/ (attribute format)", kFormat, quoted(format),
+                        format == kCacheFormat ? "this is an activation cache; run profile on it first" : "");
+  }
+
+  /// Caches are often given by mistake, and most have their texts in a form that profiles may not have.
+  bool is_cache() const {
+    std::optional<std::string> format;
+    try {
+      read_guarded(path, [&] {
+        const Hdf5Source cache(path);
+        format = cache.text(cache.root().handle.get(), "/", "format");
+      });
+    } catch (const UserError&) {  // damaged, whatever it is
+    }
+    return format == kCacheFormat;
   }
 
   ProfileGroup task_group(const ProfileTask& task) const { return root.group("tasks").group(task.name); }

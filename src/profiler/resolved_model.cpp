@@ -102,6 +102,7 @@ double relative_difference(std::span<const double> stored, std::span<const doubl
 }
 
 constexpr double kAgreement = 1e-5;  // activation-format.md
+constexpr const char* kOtherModel = "the config may belong to another model";
 
 }  // namespace
 
@@ -171,15 +172,23 @@ class ModelResolver {
       throw UserError(where + ": " + config.refusal, "this model cannot be profiled");
     if (config.layers.size() != static_cast<std::size_t>(header_.num_layers))
       fail("/model/num_layers", std::to_string(config.layers.size()) + " as in the config",
-           std::to_string(header_.num_layers));
+           std::to_string(header_.num_layers), kOtherModel);
     model_.has_config_ = true;
     model_.model_type_ = config.model_type;
     model_.layers_ = std::move(config.layers);
     model_.warnings_ = std::move(config.warnings);
   }
 
+  static bool one_shape(const std::vector<LayerModel>& layers) {
+    return std::all_of(layers.begin(), layers.end(), [&](const LayerModel& layer) {
+      return !layer.has_attention || size_difference(layers.front(), layer).empty();
+    });
+  }
+
   /// Sizes of the header against those of the config, for layers that the file holds.
   void check_sizes() {
+    const char* hint =
+        one_shape(model_.layers_) ? kOtherModel : "layers that differ in shape belong in a file of their own";
     for (std::size_t i = 0; i < model_.layers_.size(); ++i) {
       LayerModel& layer = model_.layers_[i];
       if (!stored(i) || !layer.has_attention) continue;
@@ -188,11 +197,12 @@ class ModelResolver {
           fail(std::string("/model/") + name,
                std::to_string(config) + ", as the config says of layer " + std::to_string(i) + " (" +
                    layer.kind + ")",
-               std::to_string(header), "layers that differ in shape belong in a file of their own");
+               std::to_string(header) + " in the cache", hint);
       };
-      check("head_dim", layer.head_dim, header_.head_dim);
+      // Heads first: where they differ, so does a head_dim that the config derives from them.
       check("num_query_heads", layer.num_query_heads, header_.num_query_heads);
       check("num_kv_heads", layer.num_kv_heads, header_.num_kv_heads);
+      check("head_dim", layer.head_dim, header_.head_dim);
       set_sizes(layer);
     }
   }

@@ -1,5 +1,6 @@
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
@@ -182,6 +183,117 @@ TEST_CASE("inspect fails the check of frequencies that the config does not give"
   inspect_json({dir / "broken.h5"}, 1);
 }
 
+TEST_CASE("failed checks come with the place and the hint that profile gives") {
+  const test::TempDir dir;
+  const std::string path = dir / "bad.h5";
+  test::write_cache(path, test::random_cache());
+  {
+    test::Hdf5Edit edit(path);
+    edit.dataset("/tasks/alpha/query", H5T_STD_U16LE, {3, 2, 4, 2, 16});
+    edit.set("/tasks/beta/key_position", {1, 5}, 209);
+    edit.drop_attribute("/model", "key_rotation");
+    edit.group("/tasks/nested");
+    edit.group("/tasks/nested/inner");
+  }
+  const json document = inspect_json({path}, 1);
+  const auto member = [&](const std::string& name, const char* key) {
+    for (const json& check : document["files"][0]["checks"])
+      if (check["name"] == name) return check[key].get<std::string>();
+    return std::string("no such check");
+  };
+  CHECK(member("/tasks/alpha/query: shape and type", "hint").find("dtype = \"bfloat16\"") !=
+        std::string::npos);
+  CHECK(member("/tasks/alpha/query: shape and type", "detail").starts_with("expected float16"));
+  CHECK(member("/tasks/beta: positions and triplets", "detail")
+            .starts_with("/tasks/beta/key_position[1, 5]: expected a key at or before every query"));
+  CHECK(member("/tasks/beta: positions and triplets", "hint").find("key_coverage") != std::string::npos);
+  CHECK(member("/model: key_rotation", "detail") == "expected \"pre\" or \"post\", found nothing");
+  CHECK(member("/model: key_rotation", "hint").find("pre: the vectors right before") != std::string::npos);
+  CHECK(member("/tasks/nested/query: shape and type", "hint").find("cannot hold a slash") !=
+        std::string::npos);
+  CHECK(member("/model: query_rotation", "hint").empty());
+  const test::ProgramResult result = test::run_program({"inspect", path});
+  CHECK(result.exit_code == 1);
+  CHECK(result.out.find("\n          hint: bfloat16 bits in 16-bit integers") != std::string::npos);
+}
+
+TEST_CASE("likely mistakes are warnings, of inspect and of profile alike") {
+  const test::TempDir dir;
+  test::RandomCache sizes;
+  sizes.num_layers = 4;
+  sizes.layers = {0, 1};
+  const test::CacheSpec cache = test::random_cache(sizes);
+  test::write_cache(dir / "a.h5", cache);  // no dataset layer: the writer leaves out 0, 1, ...
+  test::CacheSpec rest = cache;
+  for (test::TaskSpec& task : rest.tasks) task.header.layers = {2, 3};
+  test::write_cache(dir / "b.h5", rest);
+  for (const char* name : {"a.h5", "b.h5"}) {
+    test::Hdf5Edit edit(dir / name);
+    edit.text("/model", "rope_dirction", "reversed");
+    edit.text("/model", "date", "today");  // two letters from name, but no slip
+    edit.text("/tasks/alpha", "famly", "retrieval");
+  }
+  const std::vector<std::string> expected = {
+      "/model: attribute rope_dirction is ignored; did you mean rope_direction?",
+      "/tasks/alpha: attribute famly is ignored; did you mean family?",
+      "tasks alpha, beta: no dataset layer, and 2 of the model's 4 layers; layers 0 to 1 are assumed"};
+  const json document = inspect_json({dir / "a.h5", dir / "b.h5"}, 0);
+  CHECK(document["files"][0]["warnings"] == json(expected));
+  CHECK(document["files"][1]["warnings"] == json({expected[0], expected[1]}));
+  const auto profile = [&](const char* first, const char* second) {
+    return test::run_program({"profile", dir / first, dir / second, "-o", dir / "p.h5", "--force"});
+  };
+  const test::ProgramResult result = profile("a.h5", "b.h5");
+  CHECK(result.exit_code == 0);
+  for (const std::string& warning : expected) {
+    CAPTURE(warning);
+    const std::size_t at = result.err.find("warning: " + warning);
+    REQUIRE(at != std::string::npos);
+    CHECK(result.err.find(warning, at + 20) == std::string::npos);  // once
+  }
+  CHECK(result.err.find("date") == std::string::npos);
+  CHECK(profile("b.h5", "a.h5").err == result.err);
+}
+
+TEST_CASE("inspect counts in the singular and shows the four splits in one column") {
+  const test::TempDir dir;
+  test::RandomCache sizes;
+  sizes.num_layers = sizes.kv_heads = 1;
+  test::write_cache(dir / "one.h5", test::random_cache(sizes));
+  const test::ProgramResult result = test::run_program({"inspect", dir / "one.h5"});
+  CHECK(result.out.find("1 layer, 4 query heads, 1 kv head, head_dim 16") != std::string::npos);
+  CHECK(result.out.find("5/5/0/") != std::string::npos);
+}
+
+TEST_CASE("an HDF5 file cannot come from a pipe") {
+  const test::TempDir dir;
+  const std::string out = dir / "out";
+  for (const std::vector<std::string>& command : {std::vector<std::string>{"inspect", "-"},
+                                                  {"profile", "-", "-o", out},
+                                                  {"rank", "-"},
+                                                  {"export", "-", "--table", "tasks"}})
+    test::check_failure(test::run_program(command), 2, {"HDF5 cannot be read from a pipe"});
+}
+
+TEST_CASE("a cache given in place of a profile is called what it is") {
+  const test::TempDir dir;
+  const std::string path = dir / "cache.h5";
+  test::write_cache(path, test::random_cache());
+  for (const bool fixed : {false, true})
+    for (const std::vector<std::string>& command :
+         {std::vector<std::string>{"rank", path}, {"export", path, "--table", "tasks"}}) {
+      CAPTURE(command[0]);
+      if (fixed) test::Hdf5Edit(path).fixed_text("/", "format", "rope-profiler/activations", 26);
+      const test::ProgramResult result = test::run_program(command);
+      test::check_failure(result, 3, {"expected rope-profiler/profile", "rope-profiler/activations"});
+      CHECK(result.err.find("this is an activation cache; run profile on it first") != std::string::npos);
+    }
+  const test::ProgramResult result =
+      test::run_program({"profile", path, "--selection", path, "-o", dir / "p.h5"});
+  CHECK(result.exit_code == 3);
+  CHECK(result.err.find("this is an activation cache; run profile on it first") != std::string::npos);
+}
+
 TEST_CASE("inspect of what is no HDF5 file exits 3") {
   const test::TempDir dir;
   test::check_failure(test::run_program({"inspect", dir / "missing.h5"}), 3, {"missing.h5", "No such file"});
@@ -204,6 +316,14 @@ TEST_CASE("inspect of the real caches, where they are at hand") {
   CHECK(layers[5]["theta"] == 1000000.0);
   CHECK(layers[5]["window"].is_null());
   CHECK(document["files"][0]["tasks"][0]["key_type"] == "bfloat16");
+  const std::string text = test::run_program({"inspect", gemma}).out;
+  for (std::size_t at = text.find("layers  "), end = 0; text[at] != '\n'; at = end + 1) {
+    end = text.find('\n', at);
+    const auto columns = std::count_if(text.begin() + static_cast<std::ptrdiff_t>(at),
+                                       text.begin() + static_cast<std::ptrdiff_t>(end),
+                                       [](char c) { return (c & 0xc0) != 0x80; });  // UTF-8 characters
+    CHECK(columns <= 110);
+  }
 }
 
 TEST_SUITE_END();

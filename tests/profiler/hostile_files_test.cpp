@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <ctime>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -215,8 +216,12 @@ std::vector<Hostile> hostile_attributes() {
 std::vector<Hostile> hostile_datasets() {
   const auto with = [](auto edit) { return std::function<void(Hdf5Edit&)>(edit); };
   return {
-      {"no query", with([](Hdf5Edit& e) { e.unlink(kQuery); }), {kQuery, "nothing"}},
-      {"no window", with([](Hdf5Edit& e) { e.unlink("/tasks/alpha/window"); }), {"/tasks/alpha/window"}},
+      {"no query",
+       with([](Hdf5Edit& e) { e.unlink(kQuery); }),
+       {kQuery, "the dataset [E, L, Hq, Nq, D] of query vectors", "nothing"}},
+      {"no window",
+       with([](Hdf5Edit& e) { e.unlink("/tasks/alpha/window"); }),
+       {"/tasks/alpha/window: expected the dataset [E] of input lengths in tokens, found nothing"}},
       {"query is a group",
        with([](Hdf5Edit& e) {
          e.unlink(kQuery);
@@ -437,6 +442,21 @@ std::vector<Hostile> hostile_storage() {
          H5Pclose(plist);
        }),
        {kQuery, "chunks"}},
+      {"a compressed chunk much longer than what it may hold",
+       with([](Hdf5Edit& e) {
+         const hid_t plist = chunked({3, 6});
+         H5Pset_deflate(plist, 6);
+         const std::string path = "/tasks/alpha/key_position";
+         e.dataset(path, H5T_STD_I32LE, {3, 6}, plist);
+         const std::vector<char> stream(5000, '\x55');
+         const hsize_t origin[2] = {0, 0};
+         const hid_t set = H5Dopen2(e.file(), path.c_str(), H5P_DEFAULT);
+         H5Dwrite_chunk(set, H5P_DEFAULT, 0, origin, stream.size(), stream.data());
+         H5Dclose(set);
+         H5Pclose(plist);
+       }),
+       {"/tasks/alpha/key_position, chunk at [0, 0]", "at most the chunk's 72 bytes, compressed",
+        "5000 bytes"}},
       {"filter that is not installed",
        with([](Hdf5Edit& e) {
          const H5Z_class2_t filter = {H5Z_CLASS_T_VERS,
@@ -637,6 +657,40 @@ TEST_CASE("a damaged chunk is an error, not other numbers") {
     CAPTURE(message);
     CHECK(message.find(kQuery) != std::string::npos);
   }
+}
+
+TEST_CASE("datasets in one large compressed chunk are decoded once, not once per example") {
+  const test::TempDir dir;
+  const std::string path = dir / "one_chunk.h5";
+  test::RandomCache sizes;
+  sizes.num_layers = 1;
+  sizes.query_heads = sizes.kv_heads = 1;
+  sizes.head_dim = 2;
+  sizes.examples = 4000;
+  sizes.query_slots = 40;
+  sizes.key_slots = 40;
+  sizes.window = 2000;
+  sizes.tasks = {"alpha"};
+  test::write_cache(path, test::random_cache(sizes));
+  {
+    Hdf5Edit edit(path);
+    const auto one_chunk = [&](const char* name, const std::vector<hsize_t>& shape, std::int64_t step) {
+      const hid_t plist = chunked(shape);
+      H5Pset_deflate(plist, 1);
+      std::vector<std::int64_t> values(shape[0] * 40);
+      for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<std::int64_t>(i % 40) + step;
+      edit.dataset(name, H5T_STD_I64LE, shape, plist, H5T_NATIVE_INT64, values.data());
+      H5Pclose(plist);
+    };
+    one_chunk("/tasks/alpha/query_position", {4000, 40}, 1000);  // 1.28 MB: over HDF5's own cache of 1 MiB
+    one_chunk("/tasks/alpha/key_position", {4000, 40}, 0);
+    one_chunk("/tasks/alpha/triplet_key_pair", {4000, 20, 2}, 0);
+  }
+  // Once per example it is 12,000 times 1.28 MB, some 30 seconds.
+  const std::clock_t start = std::clock();
+  CHECK(refusal(path).empty());
+  CHECK(failed_checks(path) == 0);
+  CHECK(static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC < 8);
 }
 
 TEST_CASE("a contiguous dataset that reaches past the end of the file is refused") {

@@ -274,6 +274,18 @@ TEST_CASE("resolve: the header's sizes against the config's") {
   CHECK(contains(changed(&ModelHeader::num_layers, 5), "/model/num_layers: expected 4"));
   CHECK(contains(changed(&ModelHeader::num_layers, 1000000000), "/model/num_layers"));
 
+  // Another model's config: the heads are named, not the head_dim that follows from them.
+  json other = llama_config();
+  other["num_attention_heads"] = 16;
+  try {
+    resolve(header(other));
+    FAIL("accepted");
+  } catch (const rope::UserError& error) {
+    CHECK(contains(error.what(), "/model/num_query_heads: expected 16, as the config says of layer 0"));
+    CHECK(contains(error.what(), "found 8 in the cache"));
+    CHECK(contains(error.hint(), "another model"));
+  }
+
   // A file holds the layers of one shape; the others are described by the config alone.
   json gemma = {
       {"model_type", "gemma4_text"},
