@@ -179,12 +179,13 @@ Hdf5Dataset Hdf5Source::dataset(const Hdf5Group& parent, const std::string& name
   return set;
 }
 
-/// A stream of deflate or LZF is hardly longer than what it holds; one that is much longer inflates to more
-/// than the chunk, without bound, inside the library. The slack is for the other filters' headers and
-/// checksums.
+/// A stream of deflate or LZF is hardly longer than what it holds. The library inflates all of a longer one,
+/// whatever the chunk's size; so it is bounded here: to some thousand times the chunk. The slack is for
+/// headers and checksums.
 void Hdf5Source::check_chunks(const Hdf5Dataset& set, const std::vector<hsize_t>& first,
                               const std::vector<hsize_t>& size) const {
   const std::int64_t raw = product(set.chunk, chunk_element_bytes(set));
+  const std::int64_t most = raw + raw / 64 + 4096;
   std::vector<hsize_t> start(first.size()), at;
   for (std::size_t i = 0; i < first.size(); ++i) {
     if (size[i] == 0) return;
@@ -196,7 +197,7 @@ void Hdf5Source::check_chunks(const Hdf5Dataset& set, const std::vector<hsize_t>
     hsize_t stored = 0;
     if (H5Dget_chunk_storage_size(set.handle.get(), at.data(), &stored) < 0)
       H5Eclear2(H5E_DEFAULT);  // never written; what is damaged fails on reading
-    else if (stored > static_cast<hsize_t>(raw + raw / 64 + 4096))
+    else if (stored > static_cast<hsize_t>(most))
       throw error(fmt::format("{}, chunk at {}", set.path, fmt::format("[{}]", fmt::join(at, ", "))),
                   fmt::format("at most the chunk's {} bytes, compressed", raw),
                   fmt::format("{} bytes", stored), "copy or write the file again");
