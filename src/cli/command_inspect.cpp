@@ -82,9 +82,11 @@ void print_layers(Console& console, const Inspection& file) {
     if (rotates)
       for (const double omega : layer.grids.back().grid.omega)
         if (omega > 0) turning.push_back(omega);
-    const auto number = [&](bool given, double value) { return or_dash(given, short_number(value, 3)); };
+    const auto number = [&](bool given, double value) {
+      return or_dash(given, fmt::format("{:.4g}", value));
+    };
     const auto count = [&](bool given, std::int64_t value) { return or_dash(given, std::to_string(value)); };
-    cells.push_back(number(rotates && facts.rope.theta > 0, facts.rope.theta));
+    cells.push_back(or_dash(rotates && facts.rope.theta > 0, fmt::format("{:g}", facts.rope.theta)));
     cells.push_back(count(rotates, layer.pairs));
     cells.push_back(count(rotates, rotates ? layer.grids[0].grid.rotary_dim() : 0));
     cells.push_back(number(!turning.empty(), turning.empty() ? 0 : turning.front()));
