@@ -187,9 +187,8 @@ std::vector<std::string> split_warnings(const ActivationSet& set, const spectral
 // One pass of a scorer over all examples in canonical order.
 class Pipeline {
  public:
-  Pipeline(const ActivationSet& set, const ProfileOptions& options, ProfileWriter& writer,
-           const ProgressCallback& progress)
-      : set_(set), options_(options), writer_(writer), progress_(progress) {}
+  Pipeline(const ActivationSet& set, ProfileWriter& writer, const ProgressCallback& progress)
+      : set_(set), writer_(writer), progress_(progress) {}
 
   void score_all(const std::vector<HeadWork>& work, const ScoringOptions& scoring) {
     ExampleScorer scorer(set_, scoring);
@@ -241,7 +240,6 @@ class Pipeline {
   }
 
   const ActivationSet& set_;
-  const ProfileOptions& options_;
   ProfileWriter& writer_;
   const ProgressCallback& progress_;
 };
@@ -383,7 +381,7 @@ ProfileReport run_profile(const ProfileOptions& options, const ProgressCallback&
       work.push_back(!set.heads()[n].rotates ? HeadWork::kNone : from.selected[n] ? chosen : others);
     return work;
   };
-  Pipeline pipeline(set, options, writer, progress);
+  Pipeline pipeline(set, writer, progress);
   if (two_passes) {
     pipeline.score_all(std::vector<HeadWork>(set.heads().size(), HeadWork::kWithoutSweep), scoring);
   } else {

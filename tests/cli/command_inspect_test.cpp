@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 #include <filesystem>
 #include <limits>
 
@@ -10,6 +9,7 @@
 #include "support/hdf5_edit.hpp"
 #include "support/run_cli.hpp"
 #include "support/schema.hpp"
+#include "support/shared_folder.hpp"
 #include "support/temp_dir.hpp"
 
 TEST_SUITE_BEGIN("cli");
@@ -303,8 +303,7 @@ TEST_CASE("inspect of what is no HDF5 file exits 3") {
 }
 
 TEST_CASE("inspect of the real caches, where they are at hand") {
-  const char* set = std::getenv("ROPE_SHARED");
-  const std::string shared = set != nullptr ? set : ROPE_SOURCE_DIR "/../shared";
+  const std::string shared = rope::test::shared_folder();
   const std::string gemma = shared + "/data/gemma3.h5";
   if (!std::filesystem::exists(gemma)) return;
   const json document = inspect_json({gemma}, 0);

@@ -12,6 +12,7 @@
 #include "support/csv_table.hpp"
 #include "support/profile_content.hpp"
 #include "support/run_cli.hpp"
+#include "support/shared_folder.hpp"
 #include "support/temp_dir.hpp"
 
 using namespace rope;

@@ -12,6 +12,7 @@
 #include "profiler/error.hpp"
 #include "support/cache_writer.hpp"
 #include "support/hdf5_edit.hpp"
+#include "support/shared_folder.hpp"
 #include "support/temp_dir.hpp"
 
 TEST_SUITE_BEGIN("profiler");
@@ -301,8 +302,7 @@ TEST_CASE("a cache written by h5py with LZF and shuffle reads as its formula") {
 }
 
 TEST_CASE("the real caches open and check, where they are at hand") {
-  const char* set = std::getenv("ROPE_SHARED");
-  const std::string shared = set != nullptr ? set : ROPE_SOURCE_DIR "/../shared";
+  const std::string shared = rope::test::shared_folder();
   for (const char* name : {"smollm2.h5", "smollm2_full.h5", "gemma3.h5"}) {
     const std::string path = shared + "/data/" + name;
     if (!std::filesystem::exists(path)) continue;

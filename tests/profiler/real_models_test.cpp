@@ -1,22 +1,18 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
-#include <cstdlib>
 #include <filesystem>
 #include <string>
 
 #include "profiler/activation_file.hpp"
 #include "profiler/model_config.hpp"
+#include "support/shared_folder.hpp"
 
 // The configurations inside the shared caches of real models; left out where those are not there.
 
 namespace {
 
-std::string shared_cache(const std::string& name) {
-  const char* set = std::getenv("ROPE_SHARED");
-  const std::filesystem::path root = set ? set : std::string(ROPE_SOURCE_DIR) + "/../shared";
-  return (root / "data" / name).string();
-}
+std::string shared_cache(const std::string& name) { return rope::test::shared_folder() + "/data/" + name; }
 
 rope::ResolvedModel resolve(const rope::ActivationFile& file) {
   return rope::ResolvedModel::resolve(file.model(), std::nullopt, "", rope::Trust::kError,

@@ -1,7 +1,5 @@
 #include "support/csv_table.hpp"
 
-#include <cstdlib>
-#include <filesystem>
 #include <fstream>
 #include <limits>
 #include <sstream>
@@ -55,12 +53,6 @@ CsvTable read_table(const std::string& path) {
   std::ostringstream text;
   text << in.rdbuf();
   return parse_table(text.str());
-}
-
-std::string shared_folder() {
-  const char* set = std::getenv("ROPE_SHARED");
-  const std::filesystem::path folder = set ? set : std::filesystem::path(ROPE_SOURCE_DIR) / ".." / "shared";
-  return std::filesystem::is_directory(folder / "data") ? folder.string() : std::string();
 }
 
 }  // namespace rope::test

@@ -22,8 +22,4 @@ struct CsvTable {
 CsvTable parse_table(const std::string& text);
 CsvTable read_table(const std::string& path);
 
-/// Folder of shared reference data when the machine has one (environment ROPE_SHARED, else ../shared beside
-/// the repository), or empty.
-std::string shared_folder();
-
 }  // namespace rope::test
