@@ -43,8 +43,8 @@ struct ExampleScorer::Job {
 void ExampleScorer::Job::score_pair_block(std::int64_t block, const ScoringOptions& options) {
   const bool light = does(work, HeadWork::kWithoutSweep);
   spectral::CoefficientBatch batch;
-  PairBlock scored =
-      score_pairs(setting, *slots, block, grid->high(), {light && options.share, phases.get()}, batch);
+  const PairPart part{&setting, slots.get(), block, phases.get(), light && options.share};
+  PairBlock scored = std::move(score_pairs({&part, 1}, grid->high(), batch).front());
   if (does(work, HeadWork::kSweepOnly) && grid->window() >= 2 && !setting.lanes->omega.empty()) {
     spectral::SweepRequest request;
     request.mean_response = request.response_max = options.positional;
@@ -54,23 +54,22 @@ void ExampleScorer::Job::score_pair_block(std::int64_t block, const ScoringOptio
     if (request.mean_response || request.effective_length || request.aliasing) {
       spectral::SweepResult swept;
       spectral::sweep_cpu(grid->plan(), batch, request, swept);
-      add_sweep(swept, 0, scored);
+      add_sweep(swept, scored);
     }
   }
   pairs[static_cast<std::size_t>(block)] = std::move(scored.sums);
 }
 
 void ExampleScorer::Job::score_triplet_block(std::int64_t block, const ScoringOptions& options) {
-  const std::int64_t first = block * kTripletBlock,
-                     count = std::min(kTripletBlock, slots->triplets() - first);
   spectral::CoefficientBatch margins;
-  TripletBlock scored = score_triplets(setting, *slots, first, count, grid->moments(), margins);
+  const TripletPart part{&setting, slots.get(), block};
+  TripletBlock scored = std::move(score_triplets({&part, 1}, grid->moments(), margins).front());
   if (options.exact_reversal && does(work, HeadWork::kSweepOnly) && grid->window() >= 2) {
     spectral::SweepRequest request;
     request.reversals = true;
     spectral::SweepResult swept;
     spectral::sweep_cpu(grid->plan(), margins, request, swept);
-    add_exact_reversals(swept.reversals.data(), grid->window(), scored);
+    add_exact_reversals(swept.reversals, grid->window(), scored);
   }
   triplets[static_cast<std::size_t>(block)] = scored.sums;
 }

@@ -57,33 +57,58 @@ BlockVectors load_block(const HeadSetting& head, const PartSlots& slots, const s
   return v;
 }
 
-void fill(const HeadSetting& head, const std::vector<Segment>& parts, const BlockVectors& v,
-          CoefficientBatch& batch) {
-  const int dim = head.query.block->head_dim;
-  for (const Segment& s : parts)
-    spectral::pair_coefficients(&v.queries[(s.query - v.first_query) * dim], 1,
-                                &v.keys[(s.first_key - v.first_key) * dim], static_cast<std::size_t>(s.keys),
-                                dim, *head.lanes, head.rotary_scale(), head.tail_scale(), batch, s.lane);
-}
-
-void add_usage(const CoefficientBatch& batch, const spectral::PhaseTable& phases,
-               const std::vector<double>& norm, const std::vector<double>& omega, PairSums& sums) {
-  std::vector<char> valid(norm.size());
-  for (std::size_t lane = 0; lane < norm.size(); ++lane) valid[lane] = norm[lane] != 0;
-  sums.usage.assign(batch.n_freq, 0.0);
-  sums.usage_norm.assign(batch.n_freq, 0.0);
-  spectral::accumulate_usage(batch, 0, phases, valid, sums.usage, sums.usage_norm);
-  std::vector<double> mass(norm.size());
-  spectral::frequency_mass(batch, omega, mass);
-  for (std::size_t lane = 0; lane < norm.size(); ++lane)
-    if (valid[lane]) sums.frequency_mass += mass[lane];
-}
-
 std::int64_t pairs_of_block(const PartSlots& slots, std::int64_t index) {
   return std::min(kPairBlock, slots.pairs() - index * kPairBlock);
 }
 
+void fill(const PairPart& part, std::size_t first_lane, CoefficientBatch& batch) {
+  const HeadSetting& head = *part.head;
+  const std::vector<Segment> runs = segments(*part.slots, part.index * kPairBlock, part.pairs());
+  const BlockVectors v = load_block(head, *part.slots, runs);
+  const int dim = head.query.block->head_dim;
+  for (const Segment& s : runs)
+    spectral::pair_coefficients(&v.queries[(s.query - v.first_query) * dim], 1,
+                                &v.keys[(s.first_key - v.first_key) * dim], static_cast<std::size_t>(s.keys),
+                                dim, *head.lanes, head.rotary_scale(), head.tail_scale(), batch,
+                                first_lane + s.lane);
+}
+
+// Counts the pairs, keeps the norms of the valid ones and clears the lanes of the others.
+void sort_out(const PairPart& part, const std::vector<double>& norm, const std::vector<double>& high_norm,
+              CoefficientBatch& batch, PairBlock& block) {
+  block.sums.pairs = part.pairs();
+  for (std::size_t i = 0; i < block.norm.size(); ++i) {
+    const std::size_t lane = block.first_lane + i;
+    const bool finite =
+        norm[lane] <= kLargestNorm && std::abs(batch.constant[lane]) <= kLargestNorm;  // false for NaN
+    if (finite && norm[lane] > 0) {
+      ++block.sums.valid;
+      block.norm[i] = norm[lane];
+      if (part.norm_share) block.sums.norm_share += high_norm[lane] / norm[lane];
+      continue;
+    }
+    ++(finite ? block.sums.undefined : block.sums.non_finite);
+    for (std::size_t n = 0; n < batch.n_freq; ++n)
+      batch.re[n * batch.stride + lane] = batch.im[n * batch.stride + lane] = 0;
+    batch.constant[lane] = 0;
+  }
+}
+
+void add_usage(const CoefficientBatch& batch, const spectral::PhaseTable& phases,
+               const std::vector<double>& mass, PairBlock& block) {
+  const std::size_t n = block.norm.size();
+  std::vector<char> valid(n);
+  for (std::size_t i = 0; i < n; ++i) valid[i] = block.norm[i] != 0;
+  block.sums.usage.assign(batch.n_freq, 0.0);
+  block.sums.usage_norm.assign(batch.n_freq, 0.0);
+  spectral::accumulate_usage(batch, block.first_lane, phases, valid, block.sums.usage, block.sums.usage_norm);
+  for (std::size_t i = 0; i < n; ++i)
+    if (valid[i]) block.sums.frequency_mass += mass[block.first_lane + i];
+}
+
 }  // namespace
+
+std::int64_t PairPart::pairs() const { return pairs_of_block(*slots, index); }
 
 PairPhases::PairPhases(const PartSlots& slots, const spectral::LaneMap& lanes)
     : slots_(&slots), lanes_(&lanes) {}
@@ -122,43 +147,35 @@ void PairSums::add(const PairSums& other) {
   }
 }
 
-PairBlock score_pairs(const HeadSetting& head, const PartSlots& slots, std::int64_t index,
-                      const std::vector<char>& high, const PairRequest& request, CoefficientBatch& batch) {
-  const std::int64_t count = pairs_of_block(slots, index);
-  const std::vector<Segment> parts = segments(slots, index * kPairBlock, count);
-  const BlockVectors vectors = load_block(head, slots, parts);
-  batch.reset(head.lanes->omega.size(), static_cast<std::size_t>(count));
-  fill(head, parts, vectors, batch);
-
-  PairBlock block;
-  block.norm.assign(static_cast<std::size_t>(count), 0.0);
-  block.sums.pairs = count;
-  std::vector<double> norm(block.norm.size()), high_norm(block.norm.size());
-  spectral::pair_norms(batch, high, norm, high_norm);
-  for (std::size_t lane = 0; lane < norm.size(); ++lane) {
-    const bool finite =
-        norm[lane] <= kLargestNorm && std::abs(batch.constant[lane]) <= kLargestNorm;  // false for NaN
-    if (finite && norm[lane] > 0) {
-      ++block.sums.valid;
-      block.norm[lane] = norm[lane];
-      if (request.norm_share) block.sums.norm_share += high_norm[lane] / norm[lane];
-      continue;
-    }
-    ++(finite ? block.sums.undefined : block.sums.non_finite);
-    for (std::size_t n = 0; n < batch.n_freq; ++n)
-      batch.re[n * batch.stride + lane] = batch.im[n * batch.stride + lane] = 0;
-    batch.constant[lane] = 0;
+std::vector<PairBlock> score_pairs(std::span<const PairPart> parts, const std::vector<char>& high,
+                                   CoefficientBatch& batch) {
+  std::vector<PairBlock> blocks(parts.size());
+  std::size_t lanes = 0;
+  bool usage = false;
+  for (std::size_t k = 0; k < parts.size(); ++k) {
+    blocks[k].first_lane = lanes;
+    blocks[k].norm.assign(static_cast<std::size_t>(parts[k].pairs()), 0.0);
+    lanes += blocks[k].norm.size();
+    usage |= parts[k].usage != nullptr;
   }
-  if (request.usage != nullptr)
-    add_usage(batch, *request.usage->block(index), block.norm, head.lanes->omega, block.sums);
-  return block;
+  batch.reset(high.size(), lanes);
+  for (std::size_t k = 0; k < parts.size(); ++k) fill(parts[k], blocks[k].first_lane, batch);
+
+  std::vector<double> norm(lanes), high_norm(lanes), mass(usage ? lanes : 0);
+  spectral::pair_norms(batch, high, norm, high_norm);
+  for (std::size_t k = 0; k < parts.size(); ++k) sort_out(parts[k], norm, high_norm, batch, blocks[k]);
+  if (!usage) return blocks;
+  spectral::frequency_mass(batch, parts.front().head->lanes->omega, mass);
+  for (std::size_t k = 0; k < parts.size(); ++k)
+    if (parts[k].usage != nullptr) add_usage(batch, *parts[k].usage->block(parts[k].index), mass, blocks[k]);
+  return blocks;
 }
 
-void add_sweep(const spectral::SweepResult& swept, std::size_t first_lane, PairBlock& block) {
+void add_sweep(const spectral::SweepResult& swept, PairBlock& block) {
   for (std::size_t lane = 0; lane < block.norm.size(); ++lane) {
     const double norm = block.norm[lane];
     if (norm == 0) continue;
-    const std::size_t from = first_lane + lane;
+    const std::size_t from = block.first_lane + lane;
     if (!swept.mean_response.empty()) block.sums.positional += swept.mean_response[from] / norm;
     if (!swept.response_max.empty()) block.sums.response_max += swept.response_max[from] / norm;
     if (!swept.effective_length.empty()) block.sums.effective_length += swept.effective_length[from];

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <vector>
 
 #include "profiler/head_vectors.hpp"
@@ -14,8 +15,8 @@
 
 namespace rope {
 
-/// Pairs of a head in fixed blocks, as triplets are.
-inline constexpr std::int64_t kPairBlock = 1024;
+/// Pairs of a head in fixed blocks, as triplets are; a multiple of the lanes that a sweep takes at a time.
+inline constexpr std::int64_t kPairBlock = 960;
 
 /// What a block of pairs adds to a head's scores (theory §§4, 5, 12). Sums run over its valid pairs.
 struct PairSums {
@@ -28,8 +29,9 @@ struct PairSums {
 };
 
 struct PairBlock {
-  std::vector<double> norm;  ///< [n] U; 0 for left-out pairs
-  PairSums sums;             ///< all but what the sweep gives
+  std::size_t first_lane = 0;  ///< of its pairs in the batch
+  std::vector<double> norm;    ///< [n] U; 0 for left-out pairs
+  PairSums sums;               ///< all but what the sweep gives
 };
 
 /// Phases e^{i m omega_n} of the pairs of one example part on one grid, by block; the heads of its layers
@@ -50,20 +52,24 @@ class PairPhases {
   mutable std::array<std::shared_ptr<const spectral::PhaseTable>, kKept> kept_;
 };
 
-/// What to take from the pairs besides their coefficients.
-struct PairRequest {
-  bool norm_share = true;
+/// One block of pairs of a head, and what to take from it besides the coefficients.
+struct PairPart {
+  const HeadSetting* head = nullptr;
+  const PartSlots* slots = nullptr;
+  std::int64_t index = 0;             ///< pairs [index * kPairBlock, ...) of the head
   const PairPhases* usage = nullptr;  ///< null: no usage, no frequency mass
+  bool norm_share = true;
+
+  std::int64_t pairs() const;
 };
 
-/// Coefficients of pairs [first, first + count) of a head into lanes [0, count) of `batch` (reset here;
-/// left-out pairs become zero lanes), and what needs no sweep. high: [n_freq] mask of H(M) over the rotating
-/// pairs.
-PairBlock score_pairs(const HeadSetting& head, const PartSlots& slots, std::int64_t index,
-                      const std::vector<char>& high, const PairRequest& request,
-                      spectral::CoefficientBatch& batch);
+/// Coefficients of blocks of pairs of one or several heads on one grid and window into `batch` (reset here),
+/// block after block, and what needs no sweep. Left-out pairs become zero lanes. A block's result does not
+/// depend on the others. high: [n_freq] mask of H(M) over the rotating pairs.
+std::vector<PairBlock> score_pairs(std::span<const PairPart> parts, const std::vector<char>& high,
+                                   spectral::CoefficientBatch& batch);
 
-/// Adds the sweep's results, lanes [first_lane, first_lane + n) of `swept`, to the block's sums.
-void add_sweep(const spectral::SweepResult& swept, std::size_t first_lane, PairBlock& block);
+/// Adds the block's lanes of what a sweep of the batch gave to its sums.
+void add_sweep(const spectral::SweepResult& swept, PairBlock& block);
 
 }  // namespace rope

@@ -76,18 +76,20 @@ std::vector<Places> find_places(const Gathered& g, const Rows& queries, const Ro
 }
 
 // d = z(q, k1) - z(q, k2) lane by lane.
-void subtract(const CoefficientBatch& pairs, const std::vector<Places>& places, CoefficientBatch& margins) {
-  margins.reset(pairs.n_freq, places.size());
+void subtract(const CoefficientBatch& pairs, const std::vector<Places>& places, std::size_t first_lane,
+              CoefficientBatch& margins) {
   for (std::size_t n = 0; n < pairs.n_freq; ++n) {
     const double *re = &pairs.re[n * pairs.stride], *im = &pairs.im[n * pairs.stride];
-    double *to_re = &margins.re[n * margins.stride], *to_im = &margins.im[n * margins.stride];
+    double *to_re = &margins.re[n * margins.stride + first_lane],
+           *to_im = &margins.im[n * margins.stride + first_lane];
     for (std::size_t t = 0; t < places.size(); ++t) {
       to_re[t] = re[places[t].first_lane] - re[places[t].second_lane];
       to_im[t] = im[places[t].first_lane] - im[places[t].second_lane];
     }
   }
   for (std::size_t t = 0; t < places.size(); ++t)
-    margins.constant[t] = pairs.constant[places[t].first_lane] - pairs.constant[places[t].second_lane];
+    margins.constant[first_lane + t] =
+        pairs.constant[places[t].first_lane] - pairs.constant[places[t].second_lane];
 }
 
 bool all_zero(const double* row, int dim) {
@@ -144,14 +146,12 @@ MarginAtZero margin_at_zero(const CoefficientBatch& d, std::size_t lane) {
   return m;
 }
 
-}  // namespace
-
-TripletBlock score_triplets(const HeadSetting& head, const PartSlots& slots, std::int64_t first,
-                            std::int64_t count, const spectral::WindowMoments& moments,
-                            CoefficientBatch& margins) {
+// Margins of one block into its lanes, with all that precedes the moments.
+void fill(const TripletPart& part, CoefficientBatch& margins, TripletBlock& block) {
+  const HeadSetting& head = *part.head;
+  const PartSlots& slots = *part.slots;
   const int dim = head.query.block->head_dim;
-  const std::size_t n = static_cast<std::size_t>(count);
-  const Gathered g = gather(slots, first, count);
+  const Gathered g = gather(slots, part.index * kTripletBlock, part.triplets());
   std::vector<std::int64_t> both_keys = g.first_key;
   both_keys.insert(both_keys.end(), g.second_key.begin(), g.second_key.end());
   using Side = ActivationFile::Side;
@@ -164,13 +164,12 @@ TripletBlock score_triplets(const HeadSetting& head, const PartSlots& slots, std
   spectral::pair_coefficients(queries.vectors.data(), queries.index.size(), keys.vectors.data(),
                               keys.index.size(), dim, *head.lanes, head.rotary_scale(), head.tail_scale(),
                               all, 0);
-  subtract(all, places, margins);
+  subtract(all, places, block.first_lane, margins);
 
-  TripletBlock block;
-  block.valid.assign(n, 0);
-  block.sums.triplets = count;
-  for (std::size_t lane = 0; lane < n; ++lane) {
-    const Places& p = places[lane];
+  block.sums.triplets = part.triplets();
+  for (std::size_t t = 0; t < places.size(); ++t) {
+    const Places& p = places[t];
+    const std::size_t lane = block.first_lane + t;
     const double *q = queries.at(p.query), *k1 = keys.at(p.first_key), *k2 = keys.at(p.second_key);
     const double tails = std::abs(all.constant[p.first_lane]) + std::abs(all.constant[p.second_lane]);
     const MarginAtZero zero = margin_at_zero(margins, lane);
@@ -186,31 +185,52 @@ TripletBlock score_triplets(const HeadSetting& head, const PartSlots& slots, std
       if (std::abs(zero.value) < 2.0 * rounding_deviation(head, q, k1, k2)) ++block.sums.fragile;
       if (zero.value < 0) flip_lane(margins, lane);
     }
-    block.valid[lane] = keep;
+    block.valid[t] = keep;
     if (!keep) clear_lane(margins, lane);
   }
-
-  std::vector<double> mean(n), variance(n);
-  moments.evaluate(margins, mean, variance);
-  block.reversal.assign(n, 0.0);
-  for (std::size_t lane = 0; lane < n; ++lane) {
-    if (!block.valid[lane]) continue;
-    const double sigma = std::sqrt(variance[lane]);
-    // Phi(-mu / sigma)
-    block.reversal[lane] =
-        sigma > 0 ? 0.5 * std::erfc(mean[lane] / sigma * M_SQRT1_2) : (mean[lane] < 0 ? 1.0 : 0.0);
-    ++block.sums.valid;
-    block.sums.reversal += block.reversal[lane];
-  }
-  return block;
 }
 
-void add_exact_reversals(const std::int64_t* counts, std::int64_t window, TripletBlock& block) {
-  for (std::size_t lane = 0; lane < block.valid.size(); ++lane) {
-    if (!block.valid[lane]) continue;
-    const double exact = static_cast<double>(counts[lane]) / static_cast<double>(window);
+}  // namespace
+
+std::int64_t TripletPart::triplets() const {
+  return std::min(kTripletBlock, slots->triplets() - index * kTripletBlock);
+}
+
+std::vector<TripletBlock> score_triplets(std::span<const TripletPart> parts,
+                                         const spectral::WindowMoments& moments, CoefficientBatch& margins) {
+  std::vector<TripletBlock> blocks(parts.size());
+  std::size_t lanes = 0;
+  for (std::size_t k = 0; k < parts.size(); ++k) {
+    blocks[k].first_lane = lanes;
+    blocks[k].valid.assign(static_cast<std::size_t>(parts[k].triplets()), 0);
+    blocks[k].reversal.assign(blocks[k].valid.size(), 0.0);
+    lanes += blocks[k].valid.size();
+  }
+  margins.reset(parts.front().head->lanes->omega.size(), lanes);
+  for (std::size_t k = 0; k < parts.size(); ++k) fill(parts[k], margins, blocks[k]);
+
+  std::vector<double> mean(lanes), variance(lanes);
+  moments.evaluate(margins, mean, variance);
+  for (TripletBlock& block : blocks)
+    for (std::size_t t = 0; t < block.valid.size(); ++t) {
+      if (!block.valid[t]) continue;
+      const std::size_t lane = block.first_lane + t;
+      const double sigma = std::sqrt(variance[lane]);
+      // Phi(-mu / sigma)
+      block.reversal[t] =
+          sigma > 0 ? 0.5 * std::erfc(mean[lane] / sigma * M_SQRT1_2) : (mean[lane] < 0 ? 1.0 : 0.0);
+      ++block.sums.valid;
+      block.sums.reversal += block.reversal[t];
+    }
+  return blocks;
+}
+
+void add_exact_reversals(std::span<const std::int64_t> counts, std::int64_t window, TripletBlock& block) {
+  for (std::size_t t = 0; t < block.valid.size(); ++t) {
+    if (!block.valid[t]) continue;
+    const double exact = static_cast<double>(counts[block.first_lane + t]) / static_cast<double>(window);
     block.sums.exact_reversal += exact;
-    block.sums.gap += std::abs(block.reversal[lane] - exact);
+    block.sums.gap += std::abs(block.reversal[t] - exact);
   }
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "profiler/head_vectors.hpp"
@@ -21,20 +22,32 @@ struct TripletSums {
   double gap = 0;             ///< |Gaussian - exact|
 };
 
+/// One block of triplets of a head.
+struct TripletPart {
+  const HeadSetting* head = nullptr;
+  const PartSlots* slots = nullptr;
+  std::int64_t index = 0;  ///< triplets [index * kTripletBlock, ...) of the head
+
+  std::int64_t triplets() const;
+};
+
 /// Margins d of one block of triplets, oriented so that D(0) > 0; lanes of left-out triplets are zero.
 struct TripletBlock {
+  std::size_t first_lane = 0;    ///< of its triplets in the batch
   std::vector<double> reversal;  ///< [n] Gaussian p_rev of each lane
   std::vector<char> valid;       ///< [n]
   TripletSums sums;              ///< all but the exact part
 };
 
-/// Scores triplets [first, first + count) of a head and leaves their margins in lanes [0, count) of `margins`
-/// (reset here). `moments` is made for the head's grid and window.
-TripletBlock score_triplets(const HeadSetting& head, const PartSlots& slots, std::int64_t first,
-                            std::int64_t count, const spectral::WindowMoments& moments,
-                            spectral::CoefficientBatch& margins);
+/// Scores blocks of triplets of one or several heads on one grid and window and leaves their margins in
+/// `margins` (reset here), block after block. `moments` is made for that grid and window. A block's result
+/// does not depend on the others.
+std::vector<TripletBlock> score_triplets(std::span<const TripletPart> parts,
+                                         const spectral::WindowMoments& moments,
+                                         spectral::CoefficientBatch& margins);
 
-/// Adds the exact reversals, counts of m < window with D(m) < 0 for lanes [0, n), to the block's sums.
-void add_exact_reversals(const std::int64_t* counts, std::int64_t window, TripletBlock& block);
+/// Adds the exact reversals to the block's sums. counts: of m < window with D(m) < 0, for every lane of the
+/// batch.
+void add_exact_reversals(std::span<const std::int64_t> counts, std::int64_t window, TripletBlock& block);
 
 }  // namespace rope
