@@ -29,7 +29,7 @@ struct ExampleScorer::Job {
   std::shared_ptr<const RawBlock> query, key;
   std::shared_ptr<const PartSlots> slots;
   const WindowedGrid* grid = nullptr;
-  std::shared_ptr<const PairPhases> phases;  // where usage is asked for
+  std::shared_ptr<const SlotPhases> phases;
   HeadWork work = HeadWork::kNone;
   HeadScores* result = nullptr;
   std::vector<PairSums> pairs;        // by block
@@ -43,7 +43,8 @@ struct ExampleScorer::Job {
 void ExampleScorer::Job::score_pair_block(std::int64_t block, const ScoringOptions& options) {
   const bool light = does(work, HeadWork::kWithoutSweep);
   spectral::CoefficientBatch batch;
-  const PairPart part{&setting, slots.get(), block, phases.get(), light && options.share};
+  const PairPart part{
+      &setting, slots.get(), block, phases.get(), light && options.usage, light && options.share};
   PairBlock scored = std::move(score_pairs({&part, 1}, grid->high(), batch).front());
   if (does(work, HeadWork::kSweepOnly) && grid->window() >= 2 && !setting.lanes->omega.empty()) {
     spectral::SweepRequest request;
@@ -62,7 +63,7 @@ void ExampleScorer::Job::score_pair_block(std::int64_t block, const ScoringOptio
 
 void ExampleScorer::Job::score_triplet_block(std::int64_t block, const ScoringOptions& options) {
   spectral::CoefficientBatch margins;
-  const TripletPart part{&setting, slots.get(), block};
+  const TripletPart part{&setting, slots.get(), block, phases.get()};
   TripletBlock scored = std::move(score_triplets({&part, 1}, grid->moments(), margins).front());
   if (options.exact_reversal && does(work, HeadWork::kSweepOnly) && grid->window() >= 2) {
     spectral::SweepRequest request;
@@ -225,13 +226,11 @@ void ExampleScorer::run_jobs() {
     bool pairs;
   };
   std::vector<Block> blocks;
-  std::map<std::pair<const PartSlots*, const Grid*>, std::shared_ptr<const PairPhases>> phases;
+  std::map<std::pair<const PartSlots*, const Grid*>, std::shared_ptr<const SlotPhases>> phases;
   for (Job& job : jobs_) {
-    if (options_.usage && does(job.work, HeadWork::kWithoutSweep)) {
-      auto& shared = phases[{job.slots.get(), &job.grid->grid()}];
-      if (!shared) shared = std::make_shared<PairPhases>(*job.slots, *job.setting.lanes);
-      job.phases = shared;
-    }
+    auto& shared = phases[{job.slots.get(), &job.grid->grid()}];
+    if (!shared) shared = std::make_shared<SlotPhases>(*job.slots, *job.setting.lanes);
+    job.phases = shared;
     const std::int64_t pair_blocks = (job.slots->pairs() + kPairBlock - 1) / kPairBlock;
     job.pairs.resize(static_cast<std::size_t>(pair_blocks));
     for (std::int64_t b = 0; b < pair_blocks; ++b) blocks.push_back({&job, b, true});

@@ -1,59 +1,251 @@
 #include "profiler/head_vectors.hpp"
 
+#include <algorithm>
 #include <cmath>
+#include <numeric>
 
 namespace rope {
 namespace {
 
-void undo_rotation(const HeadSetting& head, std::span<const long long> positions, std::vector<double>& rows) {
-  const int turn_back = head.layer->reversed ? 1 : -1;
-  spectral::rotate_rows(rows.data(), positions.size(), head.query.block->head_dim, *head.lanes, positions,
-                        turn_back);
+using spectral::PhaseColumns;
+using spectral::VectorColumns;
+using Side = ActivationFile::Side;
+
+constexpr std::size_t kKeptPhases = std::size_t{1} << 20;  // phases of a side that are kept
+
+const std::vector<long long>& positions_of(const PartSlots& slots, Side side) {
+  return side == Side::kQuery ? slots.query_position : slots.key_position;
+}
+
+PhaseColumns make_phases(const PartSlots& slots, Side side, std::span<const double> omega, std::int64_t first,
+                         std::int64_t count) {
+  return spectral::make_phase_columns(
+      omega, std::span(positions_of(slots, side))
+                 .subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(count)));
 }
 
 // Re sum z e^{-i m omega} is the score of the conjugate coefficients: mirror both sides instead.
-void turn_forward(const HeadSetting& head, int dim, std::vector<double>& rows) {
-  for (std::size_t first = 0; first < rows.size(); first += static_cast<std::size_t>(dim))
-    for (int lane : head.lanes->b) rows[first + lane] = -rows[first + lane];
+void turn_forward(VectorColumns& columns) {
+  for (std::size_t n = 0; n < columns.n_freq; ++n) {
+    double* row = columns.row(columns.n_freq + n);
+    for (std::size_t t = 0; t < columns.tokens; ++t) row[t] = -row[t];
+  }
 }
 
-// x / sqrt(mean(y^2) + epsilon), y the vector as it stands after the rotary step (its rotary lanes times A).
-void normalise(const HeadSetting& head, double attention_factor, int dim, double epsilon,
-               std::vector<double>& rows) {
-  for (std::size_t first = 0; first < rows.size(); first += static_cast<std::size_t>(dim)) {
-    double* row = rows.data() + first;
-    double rotary = 0, tail = 0;
-    for (int lane : head.lanes->a) rotary += row[lane] * row[lane];
-    for (int lane : head.lanes->b) rotary += row[lane] * row[lane];
-    for (int lane : head.lanes->still) rotary += row[lane] * row[lane];
-    for (int lane : head.lanes->tail) tail += row[lane] * row[lane];
-    const double factor =
-        1.0 /
-        std::sqrt((attention_factor * attention_factor * rotary + tail) / static_cast<double>(dim) + epsilon);
-    for (int lane = 0; lane < dim; ++lane) row[lane] *= factor;
+// Multiplies every vector by a factor of its own, rotary and still rows by `rotary`, the tail by `tail` too.
+void scale_columns(VectorColumns& columns, const std::vector<double>& factor, double rotary, double tail) {
+  for (std::size_t r = 0; r < columns.rows(); ++r) {
+    const double scale = r < columns.rows() - columns.n_tail ? rotary : tail;
+    double* row = columns.row(r);
+    for (std::size_t t = 0; t < columns.tokens; ++t) row[t] *= factor[t] * scale;
   }
+}
+
+// 1 / sqrt(mean(y^2) + epsilon), y the vector as it stands after the rotary step (its rotary lanes times A).
+std::vector<double> norm_factors(const VectorColumns& columns, double attention_factor, double epsilon) {
+  std::vector<double> rotary(columns.tokens, 0.0), tail(columns.tokens, 0.0);
+  for (std::size_t r = 0; r < columns.rows(); ++r) {
+    std::vector<double>& sum = r < columns.rows() - columns.n_tail ? rotary : tail;
+    for (std::size_t t = 0; t < columns.tokens; ++t) sum[t] += columns.row(r)[t] * columns.row(r)[t];
+  }
+  const auto dim = static_cast<double>(columns.rows());
+  for (std::size_t t = 0; t < columns.tokens; ++t)
+    rotary[t] = 1.0 / std::sqrt((attention_factor * attention_factor * rotary[t] + tail[t]) / dim + epsilon);
+  return rotary;
+}
+
+bool is_zero(const double* row, std::size_t dim) {
+  return std::all_of(row, row + dim, [](double x) { return x == 0.0; });
 }
 
 }  // namespace
 
-void load_content_vectors(const HeadSetting& head, ActivationFile::Side side,
-                          std::span<const std::int64_t> slots, std::span<const long long> positions,
-                          std::vector<double>& rows) {
-  const SideSource& source = side == ActivationFile::Side::kQuery ? head.query : head.key;
-  const int dim = source.block->head_dim;
-  rows.resize(slots.size() * static_cast<std::size_t>(dim));
-  for (std::size_t i = 0; i < slots.size(); ++i)
-    convert_elements(source.block->type, source.block->at(source.head, slots[i]),
-                     static_cast<std::size_t>(dim), rows.data() + i * static_cast<std::size_t>(dim));
-  if (source.rotation == Rotation::kPost) undo_rotation(head, positions, rows);
-  if (head.layer->reversed) turn_forward(head, dim, rows);
-  if (head.layer->norm_after_epsilon)
-    normalise(head, source.attention_factor, dim, *head.layer->norm_after_epsilon, rows);
-  if (side == ActivationFile::Side::kQuery && head.layer->query_temperature)
-    for (std::size_t i = 0; i < slots.size(); ++i) {
-      const double temperature = head.layer->query_temperature->at(positions[i]);
-      for (int lane = 0; lane < dim; ++lane) rows[i * static_cast<std::size_t>(dim) + lane] *= temperature;
+std::shared_ptr<const PhaseColumns> SlotPhases::get(Side side, std::int64_t first, std::int64_t count,
+                                                    std::size_t& column) const {
+  const std::size_t all = positions_of(*slots_, side).size();
+  if (all * lanes_->omega.size() > kKeptPhases) {
+    column = 0;
+    return std::make_shared<PhaseColumns>(make_phases(*slots_, side, lanes_->omega, first, count));
+  }
+  Kept& kept = side == Side::kQuery ? query_ : key_;
+  std::call_once(kept.once, [&] {
+    kept.phases = std::make_shared<PhaseColumns>(
+        make_phases(*slots_, side, lanes_->omega, 0, static_cast<std::int64_t>(all)));
+  });
+  column = static_cast<std::size_t>(first);
+  return kept.phases;
+}
+
+std::int64_t SlotPhases::bytes_of(const PartSlots& slots, std::size_t n_freq) {
+  std::int64_t bytes = sizeof(SlotPhases);
+  for (const std::size_t tokens : {slots.query_slot.size(), slots.key_slot.size()})
+    if (tokens * n_freq <= kKeptPhases)
+      bytes += static_cast<std::int64_t>(2 * sizeof(double) * n_freq * spectral::padded(tokens));
+  return bytes;
+}
+
+void HeadVectors::assign(const HeadSetting& head, const PartSlots& slots, const SlotPhases* phases) {
+  head_ = head;
+  slots_ = &slots;
+  phases_ = phases;
+  const std::size_t tokens = slots.query_slot.size() + slots.key_slot.size();
+  few_ = tokens * static_cast<std::size_t>(head.query.block->head_dim) <= few_values_;
+  query_.first = query_.end = key_.first = key_.end = key_pairs_.first = key_pairs_.end = 0;
+}
+
+HeadVectors::PairColumns HeadVectors::pairs(std::int64_t query, std::int64_t first_key, std::int64_t count,
+                                            bool turned) {
+  need(Side::kQuery, query, 1, turned);
+  need(Side::kKey, first_key, count, turned);
+  PairColumns result;
+  result.run.query = &query_.columns;
+  result.run.key = &key_.columns;
+  result.run.q = static_cast<std::size_t>(query - query_.first);
+  result.run.first_key = static_cast<std::size_t>(first_key - key_.first);
+  result.run.count = static_cast<std::size_t>(count);
+  if (turned) {
+    result.turned_query = &query_.turned;
+    result.turned_key = &key_.turned;
+  }
+  return result;
+}
+
+HeadVectors::TripletColumns HeadVectors::triplets(std::int64_t query, std::int64_t first,
+                                                  std::int64_t count) {
+  need(Side::kQuery, query, 1, false);
+  need_key_pairs(first, count);
+  const auto place = static_cast<std::size_t>(first - key_pairs_.first), n = static_cast<std::size_t>(count);
+  TripletColumns result;
+  result.run.query = &query_.columns;
+  result.run.key = &key_pairs_.difference;
+  result.run.q = static_cast<std::size_t>(query - query_.first);
+  result.run.first_key = place;
+  result.run.count = n;
+  result.rounding = &key_pairs_.rounding;
+  result.query_is_zero = query_.is_zero[result.run.q] != 0;
+  result.key_is_zero = key_pairs_.is_zero.data() + place;
+  std::vector<double>& constants = key_pairs_.constants;
+  constants.assign(2 * n, 0.0);
+  if (query_.columns.n_still + query_.columns.n_tail > 0) {
+    spectral::PairRun run = result.run;
+    run.key = &key_pairs_.first_key.columns;
+    spectral::pair_constants(run, constants.data());
+    run.key = &key_pairs_.second_key.columns;
+    spectral::pair_constants(run, constants.data() + n);
+  }
+  result.first_constant = constants.data();
+  result.second_constant = constants.data() + n;
+  return result;
+}
+
+void HeadVectors::need(Side side, std::int64_t first, std::int64_t count, bool turned) {
+  Loaded& held = side == Side::kQuery ? query_ : key_;
+  if (first < held.first || first + count > held.end) {
+    const auto all = static_cast<std::int64_t>(positions_of(*slots_, side).size());
+    held.first = few_ ? 0 : first;
+    held.end = few_ ? all : first + count;
+    tokens_.resize(static_cast<std::size_t>(held.end - held.first));
+    std::iota(tokens_.begin(), tokens_.end(), held.first);
+    load(side, tokens_, held);
+  }
+  if (!turned || held.has_turned) return;
+  std::size_t column = 0;
+  tokens_.resize(held.columns.tokens);
+  std::iota(tokens_.begin(), tokens_.end(), held.first);
+  const auto phases = phases_of(side, tokens_, column);
+  held.turned = held.columns;
+  spectral::turn_columns(held.turned, *phases, column, 1);
+  held.has_turned = true;
+}
+
+void HeadVectors::need_key_pairs(std::int64_t first, std::int64_t count) {
+  KeyPairs& held = key_pairs_;
+  if (first >= held.first && first + count <= held.end) return;
+  // Few vectors do not mean few pairs of them: explicit triplets may name a key many times.
+  const bool all = few_ && slots_->key_pairs.size() <= 2 * slots_->key_slot.size();
+  held.first = all ? 0 : first;
+  held.end = all ? static_cast<std::int64_t>(slots_->key_pairs.size()) : first + count;
+  const auto n = static_cast<std::size_t>(held.end - held.first);
+  const auto* pairs = slots_->key_pairs.data() + held.first;
+  held.is_zero.resize(n);
+  if (few_) need(Side::kKey, 0, static_cast<std::int64_t>(slots_->key_slot.size()), false);
+  for (Loaded* side : {&held.first_key, &held.second_key}) {
+    tokens_.resize(n);
+    for (std::size_t t = 0; t < n; ++t)
+      tokens_[t] = side == &held.first_key ? pairs[t].first : pairs[t].second;
+    if (few_) {
+      side->columns.shape(*head_.lanes, n);
+      side->is_zero.resize(n);
+      for (std::size_t t = 0; t < n; ++t)
+        side->is_zero[t] = key_.is_zero[static_cast<std::size_t>(tokens_[t])];
+      for (std::size_t r = 0; r < side->columns.rows(); ++r) {
+        const double* from = key_.columns.row(r);
+        double* to = side->columns.row(r);
+        for (std::size_t t = 0; t < n; ++t) to[t] = from[tokens_[t]];
+      }
+    } else {
+      load(Side::kKey, tokens_, *side);
     }
+  }
+  for (std::size_t t = 0; t < n; ++t)
+    held.is_zero[t] = held.first_key.is_zero[t] || held.second_key.is_zero[t];
+  spectral::difference_columns(held.first_key.columns, held.second_key.columns,
+                               rounding_unit(head_.query.block->type), rounding_unit(head_.key.block->type),
+                               held.difference, held.rounding);
+}
+
+std::shared_ptr<const PhaseColumns> HeadVectors::phases_of(Side side, const std::vector<std::int64_t>& tokens,
+                                                           std::size_t& column) const {
+  const auto count = static_cast<std::int64_t>(tokens.size());
+  bool in_a_row = true;
+  for (std::int64_t i = 0; i < count; ++i)
+    in_a_row = in_a_row && tokens[static_cast<std::size_t>(i)] == tokens.front() + i;
+  if (in_a_row && phases_ != nullptr) return phases_->get(side, tokens.front(), count, column);
+  column = 0;
+  std::vector<long long> positions;
+  for (const std::int64_t token : tokens)
+    positions.push_back(positions_of(*slots_, side)[static_cast<std::size_t>(token)]);
+  return std::make_shared<PhaseColumns>(spectral::make_phase_columns(head_.lanes->omega, positions));
+}
+
+void HeadVectors::load(Side side, const std::vector<std::int64_t>& tokens, Loaded& to) {
+  constexpr std::size_t kTile = 8;  // vectors converted at a time
+  const SideSource& source = side == Side::kQuery ? head_.query : head_.key;
+  const auto& slot = side == Side::kQuery ? slots_->query_slot : slots_->key_slot;
+  const std::size_t count = tokens.size(), dim = static_cast<std::size_t>(source.block->head_dim);
+  to.has_turned = false;
+  to.is_zero.resize(count);
+  to.columns.shape(*head_.lanes, count);
+  rows_.resize(kTile * dim);
+  for (std::size_t tile = 0; tile < count; tile += kTile) {
+    const std::size_t here = std::min(kTile, count - tile);
+    for (std::size_t t = 0; t < here; ++t) {
+      double* row = rows_.data() + t * dim;
+      const std::int64_t token = slot[static_cast<std::size_t>(tokens[tile + t])];
+      convert_elements(source.block->type, source.block->at(source.head, token), dim, row);
+      to.is_zero[tile + t] = is_zero(row, dim);
+    }
+    to.columns.put(rows_.data(), here, static_cast<int>(dim), *head_.lanes, tile);
+  }
+  if (count == 0) return;
+  const LayerModel& layer = *head_.layer;
+  if (source.rotation == Rotation::kPost) {
+    std::size_t column = 0;
+    const auto phases = phases_of(side, tokens, column);
+    spectral::turn_columns(to.columns, *phases, column, layer.reversed ? 1 : -1);
+  }
+  if (layer.reversed) turn_forward(to.columns);
+  std::vector<double> factor;
+  if (layer.norm_after_epsilon)
+    factor = norm_factors(to.columns, source.attention_factor, *layer.norm_after_epsilon);
+  const bool query = side == Side::kQuery;
+  if (factor.empty() && !query) return;
+  factor.resize(count, 1.0);
+  if (query && layer.query_temperature)
+    for (std::size_t t = 0; t < count; ++t)
+      factor[t] *=
+          layer.query_temperature->at(positions_of(*slots_, side)[static_cast<std::size_t>(tokens[t])]);
+  scale_columns(to.columns, factor, query ? head_.rotary_scale() : 1.0, query ? head_.tail_scale() : 1.0);
 }
 
 }  // namespace rope

@@ -1,12 +1,16 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <mutex>
 #include <span>
 #include <vector>
 
 #include "profiler/activation_file.hpp"
 #include "profiler/model_config.hpp"
-#include "spectral/pair_coefficients.hpp"
+#include "profiler/part_slots.hpp"
+#include "spectral/pair_runs.hpp"
+#include "spectral/vector_columns.hpp"
 
 namespace rope {
 
@@ -33,11 +37,95 @@ struct HeadSetting {
   double tail_scale() const { return layer->logit_scale; }
 };
 
-/// Content vectors [slots, head_dim] of the named token slots: converted, un-rotated by the token's own
-/// position, the weightless norm after the rotation and (queries) the temperature applied, reversed angles
-/// turned forward. NaN and infinities pass through.
-void load_content_vectors(const HeadSetting& head, ActivationFile::Side side,
-                          std::span<const std::int64_t> slots, std::span<const long long> positions,
-                          std::vector<double>& rows);
+/// e^{i p omega_n} of the tokens of one example part on one grid; the heads of its layers share them, from
+/// any thread. Sides of very many tokens are made by parts when asked for, so that memory stays bounded.
+class SlotPhases {
+ public:
+  SlotPhases(const PartSlots& slots, const spectral::LaneMap& lanes) : slots_(&slots), lanes_(&lanes) {}
+  /// Phases of tokens [first, first + count) of a side; token `first` has column `column` of the result.
+  std::shared_ptr<const spectral::PhaseColumns> get(ActivationFile::Side side, std::int64_t first,
+                                                    std::int64_t count, std::size_t& column) const;
+  /// Of all that is kept, at most.
+  static std::int64_t bytes_of(const PartSlots& slots, std::size_t n_freq);
+
+ private:
+  struct Kept {
+    std::once_flag once;
+    std::shared_ptr<const spectral::PhaseColumns> phases;
+  };
+  const PartSlots* slots_;
+  const spectral::LaneMap* lanes_;
+  mutable Kept query_, key_;
+};
+
+/// Content vectors of a head as columns: converted, un-rotated by the token's own position, reversed angles
+/// turned forward, the weightless norm after the rotation and (queries) the temperature applied; the queries
+/// hold the logit scale too, so that products are scores. NaN and infinities pass through.
+///
+/// Vectors are loaded when first asked for and shared by the pairs and triplets of the head: all of them
+/// where they are few, else those of one run at a time. One object per thread, reused from head to head; what
+/// a call returns holds until the next call.
+class HeadVectors {
+ public:
+  /// few_values: a head of at most so many values is held at once.
+  explicit HeadVectors(std::size_t few_values = std::size_t{1} << 18) : few_values_(few_values) {}
+
+  /// Takes up a head. head, slots and phases must outlive the use of it; phases may be null: they are then
+  /// made here where they are needed.
+  void assign(const HeadSetting& head, const PartSlots& slots, const SlotPhases* phases);
+
+  const HeadSetting& head() const { return head_; }
+  const PartSlots& slots() const { return *slots_; }
+
+  /// A query against keys [first_key, first_key + count) of its slots.
+  struct PairColumns {
+    spectral::PairRun run;                                                         ///< without lanes
+    const spectral::VectorColumns *turned_query = nullptr, *turned_key = nullptr;  ///< where asked for
+  };
+  PairColumns pairs(std::int64_t query, std::int64_t first_key, std::int64_t count, bool turned);
+
+  /// A query against key pairs [first, first + count).
+  struct TripletColumns {
+    spectral::PairRun run;                              ///< without lanes; `key` holds k_1 - k_2
+    const spectral::VectorColumns* rounding = nullptr;  ///< see spectral::MarginMeasures
+    bool query_is_zero = false;
+    const char* key_is_zero = nullptr;  ///< [count] one of the two keys is a zero vector
+    const double *first_constant = nullptr,
+                 *second_constant = nullptr;  ///< [count] c_0 with each of the keys
+  };
+  TripletColumns triplets(std::int64_t query, std::int64_t first, std::int64_t count);
+
+ private:
+  using Side = ActivationFile::Side;
+  struct Loaded {
+    std::int64_t first = 0, end = 0;  // tokens held
+    spectral::VectorColumns columns, turned;
+    std::vector<char> is_zero;
+    bool has_turned = false;
+  };
+  struct KeyPairs {
+    std::int64_t first = 0, end = 0;  // key pairs held
+    Loaded first_key, second_key;
+    spectral::VectorColumns difference, rounding;
+    std::vector<char> is_zero;
+    std::vector<double> constants;  // [2][count] of the last query
+  };
+
+  void need(Side side, std::int64_t first, std::int64_t count, bool turned);
+  void need_key_pairs(std::int64_t first, std::int64_t count);
+  void load(Side side, const std::vector<std::int64_t>& tokens, Loaded& to);
+  std::shared_ptr<const spectral::PhaseColumns> phases_of(Side side, const std::vector<std::int64_t>& tokens,
+                                                          std::size_t& column) const;
+
+  HeadSetting head_;
+  const PartSlots* slots_ = nullptr;
+  const SlotPhases* phases_ = nullptr;
+  std::size_t few_values_;
+  bool few_ = false;  // all vectors of the head are held at once
+  Loaded query_, key_;
+  KeyPairs key_pairs_;
+  std::vector<std::int64_t> tokens_;
+  std::vector<double> rows_;
+};
 
 }  // namespace rope

@@ -1,16 +1,12 @@
 #pragma once
 
-#include <array>
 #include <cstdint>
-#include <memory>
-#include <mutex>
 #include <span>
 #include <vector>
 
 #include "profiler/head_vectors.hpp"
 #include "profiler/part_slots.hpp"
 #include "spectral/adjacent_sweep.hpp"
-#include "spectral/frequency_use.hpp"
 #include "spectral/pair_coefficients.hpp"
 
 namespace rope {
@@ -34,36 +30,19 @@ struct PairBlock {
   PairSums sums;               ///< all but what the sweep gives
 };
 
-/// Phases e^{i m omega_n} of the pairs of one example part on one grid, by block; the heads of its layers
-/// share them.
-class PairPhases {
- public:
-  PairPhases(const PartSlots& slots, const spectral::LaneMap& lanes);
-  /// Made on first use; the first blocks are kept, so that full-coverage examples do not fill the memory.
-  std::shared_ptr<const spectral::PhaseTable> block(std::int64_t index) const;
-
- private:
-  static constexpr std::size_t kKept = 4;
-  std::shared_ptr<const spectral::PhaseTable> make(std::int64_t index) const;
-
-  const PartSlots* slots_;
-  const spectral::LaneMap* lanes_;
-  mutable std::array<std::once_flag, kKept> once_;
-  mutable std::array<std::shared_ptr<const spectral::PhaseTable>, kKept> kept_;
-};
-
 /// One block of pairs of a head, and what to take from it besides the coefficients.
 struct PairPart {
   const HeadSetting* head = nullptr;
   const PartSlots* slots = nullptr;
-  std::int64_t index = 0;             ///< pairs [index * kPairBlock, ...) of the head
-  const PairPhases* usage = nullptr;  ///< null: no usage, no frequency mass
+  std::int64_t index = 0;              ///< pairs [index * kPairBlock, ...) of the head
+  const SlotPhases* phases = nullptr;  ///< of these slots on the head's grid; null: made anew where needed
+  bool usage = false;                  ///< usage and frequency mass
   bool norm_share = true;
 
   std::int64_t pairs() const;
 };
 
-/// Coefficients of blocks of pairs of one or several heads on one grid and window into `batch` (reset here),
+/// Coefficients of blocks of pairs of one or several heads on one grid and window into `batch` (shaped here),
 /// block after block, and what needs no sweep. Left-out pairs become zero lanes. A block's result does not
 /// depend on the others. high: [n_freq] mask of H(M) over the rotating pairs.
 std::vector<PairBlock> score_pairs(std::span<const PairPart> parts, const std::vector<char>& high,

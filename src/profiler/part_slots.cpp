@@ -72,4 +72,18 @@ PartSlots make_part_slots(const ExampleSlots& slots, bool full_coverage) {
   return part;
 }
 
+std::vector<QueryRun> query_runs(const std::vector<std::int64_t>& first_of_query, std::int64_t first,
+                                 std::int64_t count) {
+  std::vector<QueryRun> runs;
+  std::int64_t query =
+      std::upper_bound(first_of_query.begin(), first_of_query.end(), first) - first_of_query.begin() - 1;
+  for (std::int64_t at = first; at < first + count; ++query) {
+    const std::int64_t end = std::min(first_of_query[query + 1], first + count);
+    if (end > at)
+      runs.push_back({query, at - first_of_query[query], end - at, static_cast<std::size_t>(at - first)});
+    at = std::max(at, end);
+  }
+  return runs;
+}
+
 }  // namespace rope

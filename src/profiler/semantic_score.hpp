@@ -26,7 +26,8 @@ struct TripletSums {
 struct TripletPart {
   const HeadSetting* head = nullptr;
   const PartSlots* slots = nullptr;
-  std::int64_t index = 0;  ///< triplets [index * kTripletBlock, ...) of the head
+  std::int64_t index = 0;              ///< triplets [index * kTripletBlock, ...) of the head
+  const SlotPhases* phases = nullptr;  ///< of these slots on the head's grid; null: made anew where needed
 
   std::int64_t triplets() const;
 };
@@ -40,7 +41,7 @@ struct TripletBlock {
 };
 
 /// Scores blocks of triplets of one or several heads on one grid and window and leaves their margins in
-/// `margins` (reset here), block after block. `moments` is made for that grid and window. A block's result
+/// `margins` (shaped here), block after block. `moments` is made for that grid and window. A block's result
 /// does not depend on the others.
 std::vector<TripletBlock> score_triplets(std::span<const TripletPart> parts,
                                          const spectral::WindowMoments& moments,

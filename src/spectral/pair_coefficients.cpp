@@ -4,6 +4,7 @@
 #include <cmath>
 #include <stdexcept>
 
+#include "spectral/pair_runs.hpp"
 #include "spectral/phase.hpp"
 
 namespace rope::spectral {
@@ -47,6 +48,20 @@ void CoefficientBatch::reset(std::size_t frequencies, std::size_t pairs) {
   constant.assign(stride, 0.0);
 }
 
+void CoefficientBatch::shape(std::size_t frequencies, std::size_t pairs) {
+  n_freq = frequencies;
+  n_pairs = pairs;
+  stride = padded(pairs);
+  re.resize(n_freq * stride);
+  im.resize(n_freq * stride);
+  constant.resize(stride);
+  for (std::size_t n = 0; n < n_freq; ++n) {
+    std::fill(re.begin() + n * stride + pairs, re.begin() + (n + 1) * stride, 0.0);
+    std::fill(im.begin() + n * stride + pairs, im.begin() + (n + 1) * stride, 0.0);
+  }
+  std::fill(constant.begin() + pairs, constant.end(), 0.0);
+}
+
 void rotate_rows(double* rows, std::size_t count, int head_dim, const LaneMap& map,
                  std::span<const long long> positions, int direction) {
   if (positions.size() != count) throw std::logic_error("rotate_rows: one position per row");
@@ -65,38 +80,17 @@ void rotate_rows(double* rows, std::size_t count, int head_dim, const LaneMap& m
 void pair_coefficients(const double* queries, std::size_t n_queries, const double* keys, std::size_t n_keys,
                        int head_dim, const LaneMap& map, double scale, double tail_scale,
                        CoefficientBatch& batch, std::size_t first_lane) {
-  if (batch.n_freq != map.omega.size() || first_lane + n_queries * n_keys > batch.n_pairs)
-    throw std::logic_error("pair_coefficients: batch too small or of another grid");
-  const auto width = static_cast<std::size_t>(head_dim);
-  std::vector<double> key_a(n_keys), key_b(n_keys);
-  for (std::size_t n = 0; n < map.omega.size(); ++n) {
-    const int a = map.a[n], b = map.b[n];
-    for (std::size_t j = 0; j < n_keys; ++j) {
-      key_a[j] = keys[j * width + a];
-      key_b[j] = keys[j * width + b];
-    }
-    for (std::size_t i = 0; i < n_queries; ++i) {
-      const double qa = queries[i * width + a], qb = queries[i * width + b];
-      double* re = batch.re.data() + n * batch.stride + first_lane + i * n_keys;
-      double* im = batch.im.data() + n * batch.stride + first_lane + i * n_keys;
-      for (std::size_t j = 0; j < n_keys; ++j) {
-        re[j] = scale * (qa * key_a[j] + qb * key_b[j]);
-        im[j] = scale * (qb * key_a[j] - qa * key_b[j]);
-      }
-    }
+  VectorColumns query, key;
+  query.shape(map, n_queries);
+  query.put(queries, n_queries, head_dim, map, 0);
+  for (std::size_t r = 0; r < query.rows(); ++r) {
+    const double factor = r < query.rows() - query.n_tail ? scale : tail_scale;
+    for (std::size_t i = 0; i < n_queries; ++i) query.row(r)[i] *= factor;
   }
-  for (std::size_t i = 0; i < n_queries; ++i) {
-    for (std::size_t j = 0; j < n_keys; ++j) {
-      const double *q = queries + i * width, *k = keys + j * width;
-      double still = 0, tail = 0;
-      for (int lane : map.still) still += q[lane] * k[lane];
-      for (int lane : map.tail) tail += q[lane] * k[lane];
-      double c0 = 0;  // a head without such lanes has c_0 = 0 whatever the scales
-      if (!map.still.empty()) c0 += scale * still;
-      if (!map.tail.empty()) c0 += tail_scale * tail;
-      batch.constant[first_lane + i * n_keys + j] = c0;
-    }
-  }
+  key.shape(map, n_keys);
+  key.put(keys, n_keys, head_dim, map, 0);
+  for (std::size_t i = 0; i < n_queries; ++i)
+    multiply_pairs({&query, &key, i, 0, n_keys, first_lane + i * n_keys, 0}, batch);
 }
 
 void lane_scales(const CoefficientBatch& batch, std::span<double> scale) {

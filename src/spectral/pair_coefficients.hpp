@@ -35,6 +35,8 @@ struct CoefficientBatch {
 
   /// Shapes the batch for `pairs` lanes, all zero. Keeps the memory it has.
   void reset(std::size_t frequencies, std::size_t pairs);
+  /// Shapes it with the padding zero; the caller writes the lanes [0, pairs), which hold anything.
+  void shape(std::size_t frequencies, std::size_t pairs);
 };
 
 /// Undo (direction = -1) or apply (+1) the rotation of row-major vectors [count, head_dim] in place:

@@ -1,0 +1,146 @@
+#include "profiler/head_vectors.hpp"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+
+#include "profiler/element_convert.hpp"
+#include "spectral/sweep_cases.hpp"
+
+namespace rope::test {
+namespace {
+
+// A head with keys that are not in order, so that token lists have gaps.
+struct SmallHead {
+  LayerModel layer;
+  spectral::LaneMap lanes;
+  RawBlock query, key;
+  PartSlots slots;
+  HeadSetting setting;
+};
+
+RawBlock random_block(std::int64_t tokens, int dim, std::mt19937_64& random) {
+  RawBlock block;
+  block.type = ElementType::kFloat32;
+  block.heads = 1;
+  block.tokens = tokens;
+  block.head_dim = dim;
+  std::vector<double> values(static_cast<std::size_t>(tokens * dim));
+  for (double& x : values) x = uniform(random);
+  block.bytes.resize(values.size() * 4);
+  store_elements(block.type, values.data(), values.size(), block.bytes.data());
+  return block;
+}
+
+void make_head(SmallHead& head, Rotation rotation, bool reversed, bool norm) {
+  std::mt19937_64 random(7);
+  auto omega = geometric_grid(1e4, 6);
+  omega[2] = 0.0;
+  head.lanes = spectral::make_lane_map(omega, spectral::PairLayout::kHalf, 15);
+  head.layer.logit_scale = 0.3;
+  head.layer.reversed = reversed;
+  if (norm) head.layer.norm_after_epsilon = 1e-3;
+  head.query = random_block(4, 15, random);
+  head.key = random_block(21, 15, random);
+  std::fill_n(head.key.bytes.begin() + 5 * 15 * 4, 15 * 4, std::byte{0});  // key slot 5 is zero
+  ExampleSlots slots;
+  slots.query_position = {900, 901, -1, 950};
+  for (std::int64_t slot = 0; slot < 21; ++slot) slots.key_position.push_back(slot == 3 ? -1 : 11 * slot);
+  for (std::int64_t t = 0; t < 30; ++t)
+    for (const std::int64_t slot : {(7 * t + 1) % 21, (5 * t + 2) % 21}) slots.triplets.push_back(slot);
+  head.slots = make_part_slots(slots, false);
+  head.setting = {&head.layer, &head.lanes, {&head.query, 0, rotation, 0.8}, {&head.key, 0, rotation, 0.8}};
+}
+
+// Values of a run's rows, in order.
+std::vector<double> values(const spectral::VectorColumns& columns, std::size_t first, std::size_t count) {
+  std::vector<double> result;
+  for (std::size_t r = 0; r < columns.rows(); ++r)
+    result.insert(result.end(), columns.row(r) + first, columns.row(r) + first + count);
+  return result;
+}
+
+TEST_SUITE_BEGIN("profiler");
+
+TEST_CASE("head vectors: a head held by runs has the values of a head held at once, to the bit") {
+  for (const Rotation rotation : {Rotation::kPre, Rotation::kPost})
+    for (const bool reversed : {false, true})
+      for (const bool norm : {false, true}) {
+        SmallHead head;
+        make_head(head, rotation, reversed, norm);
+        const SlotPhases phases(head.slots, head.lanes);
+        HeadVectors whole, by_runs(0);
+        whole.assign(head.setting, head.slots, &phases);
+        by_runs.assign(head.setting, head.slots, nullptr);
+        const auto keys = static_cast<std::int64_t>(head.slots.key_slot.size());
+        const auto key_pairs = static_cast<std::int64_t>(head.slots.key_pairs.size());
+        REQUIRE(key_pairs > 20);
+        for (std::int64_t q = 0; q < 3; ++q) {
+          for (const auto& [first, count] :
+               {std::pair<std::int64_t, std::int64_t>{0, keys}, {3, 9}, {12, 1}}) {
+            const auto a = whole.pairs(q, first, count, true), b = by_runs.pairs(q, first, count, true);
+            CHECK(values(*a.run.query, a.run.q, 1) == values(*b.run.query, b.run.q, 1));
+            CHECK(values(*a.turned_query, a.run.q, 1) == values(*b.turned_query, b.run.q, 1));
+            CHECK(values(*a.run.key, a.run.first_key, a.run.count) ==
+                  values(*b.run.key, b.run.first_key, b.run.count));
+            CHECK(values(*a.turned_key, a.run.first_key, a.run.count) ==
+                  values(*b.turned_key, b.run.first_key, b.run.count));
+          }
+          for (const auto& [first, count] : {std::pair<std::int64_t, std::int64_t>{0, key_pairs}, {4, 13}}) {
+            const auto a = whole.triplets(q, first, count), b = by_runs.triplets(q, first, count);
+            CHECK(values(*a.run.query, a.run.q, 1) == values(*b.run.query, b.run.q, 1));
+            CHECK(values(*a.run.key, a.run.first_key, a.run.count) ==
+                  values(*b.run.key, b.run.first_key, b.run.count));
+            CHECK(values(*a.rounding, a.run.first_key, a.run.count) ==
+                  values(*b.rounding, b.run.first_key, b.run.count));
+            CHECK(a.query_is_zero == b.query_is_zero);
+            for (std::int64_t t = 0; t < count; ++t) {
+              const auto [one, other] = head.slots.key_pairs[static_cast<std::size_t>(first + t)];
+              const bool zero = head.slots.key_slot[static_cast<std::size_t>(one)] == 5 ||
+                                head.slots.key_slot[static_cast<std::size_t>(other)] == 5;
+              CHECK((a.key_is_zero[t] != 0) == zero);
+              CHECK((b.key_is_zero[t] != 0) == zero);
+              CHECK(a.first_constant[t] == b.first_constant[t]);
+              CHECK(a.second_constant[t] == b.second_constant[t]);
+              CHECK(a.first_constant[t] != 0);
+            }
+          }
+        }
+      }
+}
+
+TEST_CASE("head vectors: taking up another head forgets the last one") {
+  SmallHead one, other;
+  make_head(one, Rotation::kPre, false, false);
+  make_head(other, Rotation::kPre, true, false);
+  HeadVectors vectors, fresh;
+  vectors.assign(one.setting, one.slots, nullptr);
+  vectors.pairs(0, 0, 5, true);
+  vectors.triplets(0, 0, 5);
+  vectors.assign(other.setting, other.slots, nullptr);
+  fresh.assign(other.setting, other.slots, nullptr);
+  const auto a = vectors.pairs(0, 0, 5, true), b = fresh.pairs(0, 0, 5, true);
+  CHECK(values(*a.turned_key, 0, 5) == values(*b.turned_key, 0, 5));
+  CHECK(values(*vectors.triplets(0, 0, 5).run.key, 0, 5) == values(*fresh.triplets(0, 0, 5).run.key, 0, 5));
+}
+
+TEST_CASE("query runs: blocks cut between and within queries, queries without pairs") {
+  const std::vector<std::int64_t> first{0, 3, 3, 10};
+  const auto check = [&](std::int64_t from, std::int64_t count,
+                         const std::vector<std::array<std::int64_t, 4>>& expected) {
+    const auto runs = query_runs(first, from, count);
+    REQUIRE(runs.size() == expected.size());
+    for (std::size_t i = 0; i < runs.size(); ++i)
+      CHECK(std::array<std::int64_t, 4>{runs[i].query, runs[i].first, runs[i].count,
+                                        static_cast<std::int64_t>(runs[i].place)} == expected[i]);
+  };
+  check(0, 10, {{0, 0, 3, 0}, {2, 0, 7, 3}});
+  check(1, 4, {{0, 1, 2, 0}, {2, 0, 2, 2}});
+  check(3, 2, {{2, 0, 2, 0}});
+  check(5, 5, {{2, 2, 5, 0}});
+}
+
+TEST_SUITE_END();
+
+}  // namespace
+}  // namespace rope::test
