@@ -113,18 +113,21 @@ const std::vector<std::string>& ActivationFile::warnings() const { return impl_-
 
 std::vector<std::int64_t> ActivationFile::read_windows(const TaskHeader& task, std::int64_t first,
                                                        std::int64_t count) const {
+  const auto lock = lock_hdf5();
   require_range(first, count, task.examples);
   return read_task_windows(impl_->source, impl_->open(task), first, count);
 }
 
 std::vector<std::string> ActivationFile::read_example_ids(const TaskHeader& task, std::int64_t first,
                                                           std::int64_t count) const {
+  const auto lock = lock_hdf5();
   require_range(first, count, task.examples);
   return read_task_ids(impl_->source, impl_->open(task), first, count);
 }
 
 ExampleSlots ActivationFile::read_slots(const TaskHeader& task, std::int64_t example, std::int64_t window,
                                         bool check_window) const {
+  const auto lock = lock_hdf5();
   require_range(example, 1, task.examples);
   return read_task_slots(impl_->source, task, impl_->open(task), example, window, check_window);
 }
@@ -135,8 +138,11 @@ void ActivationFile::read_block(const TaskHeader& task, Side side, std::int64_t 
   require_range(example, 1, task.examples);
   require_range(layer_slot, 1, std::ssize(task.layers));
   require_range(first_head, heads, query ? task.query_heads : task.kv_heads);
+  auto lock = lock_hdf5();
   const TaskData& data = impl_->open(task);
   const Hdf5Dataset& set = query ? data.query : data.key;
+  const H5T_order_t native = std::endian::native == std::endian::big ? H5T_ORDER_BE : H5T_ORDER_LE;
+  const bool swapped = H5Tget_order(set.type.get()) != native;
   block.type = query ? task.query_type : task.key_type;
   block.heads = heads;
   block.tokens = query ? task.query_slots : task.key_slots;
@@ -150,6 +156,7 @@ void ActivationFile::read_block(const TaskHeader& task, Side side, std::int64_t 
     const std::int64_t head =
         (example * std::ssize(task.layers) + layer_slot) * (query ? task.query_heads : task.kv_heads) +
         first_head;
+    lock.unlock();  // plain bytes
     impl_->source.read_bytes(set, set.offset + head * static_cast<std::int64_t>(head_values * size),
                              values * size, block.bytes.data());
   } else {
@@ -158,8 +165,7 @@ void ActivationFile::read_block(const TaskHeader& task, Side side, std::int64_t 
     impl_->source.read(set, set.type.get(), {example, layer_slot, first_head, 0, 0},
                        {1, 1, heads, block.tokens, block.head_dim}, block.bytes.data());
   }
-  const H5T_order_t native = std::endian::native == std::endian::big ? H5T_ORDER_BE : H5T_ORDER_LE;
-  if (H5Tget_order(set.type.get()) != native) swap_bytes(block.bytes.data(), values, size);
+  if (swapped) swap_bytes(block.bytes.data(), values, size);
 }
 
 }  // namespace rope

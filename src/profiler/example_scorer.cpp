@@ -1,263 +1,282 @@
 #include "profiler/example_scorer.hpp"
 
-#include <algorithm>
-#include <exception>
-#include <limits>
-#include <map>
+#include <fmt/format.h>
+#include <omp.h>
 
-#include "profiler/pair_scores.hpp"
-#include "profiler/semantic_score.hpp"
-#include "spectral/frequency_use.hpp"
+#include <algorithm>
+#include <condition_variable>
+#include <exception>
+#include <map>
+#include <system_error>
+#include <thread>
+
+#include "profiler/batch_queue.hpp"
+#include "profiler/error.hpp"
 
 namespace rope {
 namespace {
 
-constexpr std::size_t kRawBudget = std::size_t{64} << 20;  // bytes of stored vectors held at a time
-constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+/// An example whose heads are being scored.
+struct ExampleUnderWay {
+  MemoryLease lease;
+  std::vector<HeadScores> scores;
+  std::atomic<std::int64_t> open{1};  // heads, and one until all are known
+};
 
-bool does(HeadWork work, HeadWork what) { return (static_cast<int>(work) & static_cast<int>(what)) != 0; }
+/// One call of ExampleScorer::score.
+class Run {
+ public:
+  Run(const ActivationSet& set, const ScoringOptions& options, const ScoringResources& resources,
+      const MemoryShares& shares, GridCache& grids, std::span<const SetExample* const> examples,
+      std::span<const HeadWork> work)
+      : set_(set),
+        options_(options),
+        resources_(resources),
+        grids_(grids),
+        examples_(examples),
+        work_(work),
+        vectors_(shares.vectors),
+        results_(shares.results),
+        reader_(set, options, grids, vectors_, std::max<std::int64_t>(shares.vectors / 8, 1)),
+        packer_(shares.lanes, [this](BatchTask&& task) { hand_out(std::move(task)); }) {}
 
-double mean(double sum, std::int64_t count) { return count > 0 ? sum / static_cast<double>(count) : kNaN; }
+  ~Run() {
+    stop();
+    for (std::thread& thread : threads_) thread.join();
+  }
+
+  void start(int workers);
+  /// Hands over the results in order; throws what any thread threw.
+  void take_all(const ExampleScorer::Take& take);
+  ScoringFacts facts() const;
+
+ private:
+  using Example = std::shared_ptr<ExampleUnderWay>;
+  void read_all();
+  bool read_one(const SetExample& example, const Example& under_way);
+  void compute();
+  void hand_out(BatchTask&& task);
+  void finish_head(HeadJob& job);
+  void close_one(const Example& example);
+  void stop();
+  void fail(std::exception_ptr failure);
+  template <class Work>
+  void guard(const Work& work);
+
+  const ActivationSet& set_;
+  const ScoringOptions& options_;
+  const ScoringResources& resources_;
+  GridCache& grids_;
+  std::span<const SetExample* const> examples_;
+  std::span<const HeadWork> work_;
+  MemoryGate vectors_, results_;  // before all that holds leases
+  BatchQueue queue_;
+  ExampleReader reader_;
+  BatchPacker packer_;
+  std::atomic<bool> stopped_{false};
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::map<std::size_t, Example> under_way_;  // by index
+  std::exception_ptr failure_;
+  ScoringFacts facts_;
+
+  std::vector<std::thread> threads_;
+};
+
+template <class Work>
+void Run::guard(const Work& work) {
+  try {
+    work();
+  } catch (...) {
+    fail(std::current_exception());
+  }
+}
+
+void Run::fail(std::exception_ptr failure) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!failure_) failure_ = failure;
+  }
+  stop();
+}
+
+void Run::stop() {
+  stopped_ = true;
+  queue_.stop();
+  vectors_.close();
+  results_.close();
+  const std::lock_guard lock(mutex_);  // a waiter has either seen it or is waiting
+  changed_.notify_all();
+}
+
+void Run::start(int workers) {
+  try {
+    threads_.emplace_back([this] {
+      const PhaseThread booked(resources_.clock, Phase::kReading);
+      guard([&] { read_all(); });
+    });
+    for (int w = 0; w < workers; ++w)
+      threads_.emplace_back([this] {
+        const PhaseThread booked(resources_.clock);
+        guard([&] { compute(); });
+      });
+  } catch (const std::system_error& error) {
+    throw usage_error(fmt::format("--threads {}: the system does not start so many threads: {}",
+                                  resources_.threads, error.what()),
+                      "ask for fewer");
+  }
+}
+
+void Run::read_all() {
+  for (std::size_t e = 0; e < examples_.size() && !stopped_; ++e) {
+    const std::int64_t bytes = reader_.bytes_of(*examples_[e]);
+    if (!results_.try_take(bytes)) {
+      packer_.flush();
+      if (!results_.take(bytes)) return;
+    }
+    const auto example = std::make_shared<ExampleUnderWay>();
+    example->lease = MemoryLease(results_, bytes);
+    example->scores.resize(set_.heads().size());
+    {
+      const std::lock_guard lock(mutex_);
+      under_way_[e] = example;
+    }
+    if (!read_one(*examples_[e], example)) return;
+    close_one(example);
+    if (queue_.starving()) packer_.flush();
+  }
+  packer_.flush();
+  queue_.close();
+}
+
+bool Run::read_one(const SetExample& example, const Example& under_way) {
+  const auto emit = [&](std::shared_ptr<HeadJob> job, std::int64_t head) {
+    ++under_way->open;
+    job->owner = under_way;
+    job->target = &under_way->scores[static_cast<std::size_t>(head)];
+    packer_.add(job);
+    if (job->done_one()) finish_head(*job);
+  };
+  return reader_.read(example, work_, emit, [this] { packer_.flush(); });
+}
+
+void Run::hand_out(BatchTask&& task) {
+  // What many tasks would wait for is made ahead of them.
+  if (task.sweep && task.grid->claim_plan()) {
+    BatchTask plan;
+    plan.kind = BatchTask::Kind::kPlan;
+    plan.grid = task.grid;
+    queue_.push_first(std::move(plan));
+  }
+  if (task.kind == BatchTask::Kind::kTriplets && task.grid->claim_moments()) {
+    BatchTask moments;
+    moments.kind = BatchTask::Kind::kMoments;
+    moments.grid = task.grid;
+    queue_.push_first(std::move(moments));
+  }
+  ++facts_.batches;
+  facts_.lanes += task.lanes;
+  if (task.sweep) {
+    ++facts_.swept_batches;
+    facts_.swept_lanes += task.lanes;
+  }
+  queue_.push(std::move(task));
+}
+
+void Run::compute() {
+  omp_set_num_threads(1);  // for this thread alone: what it calls must not start teams of its own
+  BatchScorer scorer(options_, resources_.engine);
+  while (const std::optional<BatchTask> task = queue_.pop())
+    scorer.run(*task, [this](HeadJob& job) { finish_head(job); });
+}
+
+void Run::finish_head(HeadJob& job) {
+  *job.target = job.scores();
+  close_one(std::static_pointer_cast<ExampleUnderWay>(job.owner));
+}
+
+void Run::close_one(const Example& example) {
+  if (example->open.fetch_sub(1) != 1) return;
+  const std::lock_guard lock(mutex_);
+  changed_.notify_all();
+}
+
+void Run::take_all(const ExampleScorer::Take& take) {
+  for (std::size_t e = 0; e < examples_.size(); ++e) {
+    Example example;
+    {
+      std::unique_lock lock(mutex_);
+      changed_.wait(lock, [&] {
+        if (failure_) return true;
+        const auto found = under_way_.find(e);
+        return found != under_way_.end() && found->second->open == 0;
+      });
+      if (failure_) std::rethrow_exception(failure_);
+      example = under_way_[e];
+      under_way_.erase(e);
+    }
+    take(e, example->scores);
+  }
+}
+
+ScoringFacts Run::facts() const {
+  ScoringFacts facts = facts_;
+  facts.vector_bytes = reader_.bytes_read();
+  facts.peak_vectors = vectors_.peak();
+  facts.peak_results = results_.peak();
+  return facts;
+}
+
+std::size_t most_frequencies(const ActivationSet& set) {
+  std::size_t most = 1;
+  for (const ActivationFile& file : set.files())
+    most = std::max(most, static_cast<std::size_t>(file.model().head_dim) / 2);
+  return most;
+}
+
+int worker_count(const ScoringResources& resources) {
+  return (resources.threads > 0 ? resources.threads : omp_get_max_threads()) +
+         resources.engine.waiting_threads;
+}
 
 }  // namespace
 
-HeadScores::HeadScores() { score.fill(kNaN); }
-
-/// One head of one example: where its vectors lie, what to compute, where the result goes.
-struct ExampleScorer::Job {
-  HeadSetting setting;
-  std::shared_ptr<const RawBlock> query, key;
-  std::shared_ptr<const PartSlots> slots;
-  const WindowedGrid* grid = nullptr;
-  std::shared_ptr<const SlotPhases> phases;
-  HeadWork work = HeadWork::kNone;
-  HeadScores* result = nullptr;
-  std::vector<PairSums> pairs;        // by block
-  std::vector<TripletSums> triplets;  // by block
-
-  void score_pair_block(std::int64_t block, const ScoringOptions& options);
-  void score_triplet_block(std::int64_t block, const ScoringOptions& options);
-  void finish(const ScoringOptions& options);
-};
-
-void ExampleScorer::Job::score_pair_block(std::int64_t block, const ScoringOptions& options) {
-  const bool light = does(work, HeadWork::kWithoutSweep);
-  spectral::CoefficientBatch batch;
-  const PairPart part{
-      &setting, slots.get(), block, phases.get(), light && options.usage, light && options.share};
-  PairBlock scored = std::move(score_pairs({&part, 1}, grid->high(), batch).front());
-  if (does(work, HeadWork::kSweepOnly) && grid->window() >= 2 && !setting.lanes->omega.empty()) {
-    spectral::SweepRequest request;
-    request.mean_response = request.response_max = options.positional;
-    request.effective_length = options.length;
-    request.aliasing = options.aliasing;
-    request.softcap = setting.layer->softcap;
-    if (request.mean_response || request.effective_length || request.aliasing) {
-      spectral::SweepResult swept;
-      spectral::sweep_cpu(grid->plan(), batch, request, swept);
-      add_sweep(swept, scored);
-    }
-  }
-  pairs[static_cast<std::size_t>(block)] = std::move(scored.sums);
+MemoryShares share_memory(const ScoringResources& resources, int workers, std::size_t most_frequencies) {
+  constexpr std::int64_t kProgram = std::int64_t{32}
+                                    << 20;  // itself, its libraries, the profile being written
+  constexpr std::int64_t kMostAhead = std::int64_t{64} << 20;  // more vectors than that only cool down
+  constexpr std::int64_t kStep = 48;
+  const std::int64_t bytes = std::max(resources.memory, kLeastMemory) - kProgram;
+  // Coefficients, and about as much again for what is made on the way to them.
+  const auto lane_bytes = static_cast<std::int64_t>(most_frequencies * 2 * 2 * sizeof(double));
+  const std::int64_t lanes = bytes / 2 / workers / lane_bytes / kStep * kStep;
+  return {std::min(kMostAhead, bytes / 4), bytes / 8, bytes / 8,
+          std::clamp(lanes, kStep, static_cast<std::int64_t>(resources.engine.lanes))};
 }
 
-void ExampleScorer::Job::score_triplet_block(std::int64_t block, const ScoringOptions& options) {
-  spectral::CoefficientBatch margins;
-  const TripletPart part{&setting, slots.get(), block, phases.get()};
-  TripletBlock scored = std::move(score_triplets({&part, 1}, grid->moments(), margins).front());
-  if (options.exact_reversal && does(work, HeadWork::kSweepOnly) && grid->window() >= 2) {
-    spectral::SweepRequest request;
-    request.reversals = true;
-    spectral::SweepResult swept;
-    spectral::sweep_cpu(grid->plan(), margins, request, swept);
-    add_exact_reversals(swept.reversals, grid->window(), scored);
-  }
-  triplets[static_cast<std::size_t>(block)] = scored.sums;
+ExampleScorer::ExampleScorer(const ActivationSet& set, const ScoringOptions& options,
+                             ScoringResources resources)
+    : set_(&set),
+      options_(options),
+      resources_(std::move(resources)),
+      workers_(worker_count(resources_)),
+      shares_(share_memory(resources_, workers_, most_frequencies(set))),
+      grids_(set, options.split, shares_.windows) {}
+
+void ExampleScorer::score(std::span<const SetExample* const> examples, std::span<const HeadWork> work,
+                          const Take& take) {
+  Run run(*set_, options_, resources_, shares_, grids_, examples, work);
+  run.start(workers_);
+  run.take_all(take);
+  facts_ = run.facts();
 }
 
-void ExampleScorer::Job::finish(const ScoringOptions& options) {
-  PairSums p;
-  for (const PairSums& block : pairs) p.add(block);
-  auto set = [&](Score score, double value) { result->score[static_cast<int>(score)] = value; };
-  auto count = [&](Count what, std::int64_t value) { result->count[static_cast<int>(what)] = value; };
-  const bool light = does(work, HeadWork::kWithoutSweep);
-  const bool sweep = does(work, HeadWork::kSweepOnly) && grid->window() >= 2;
-
-  count(Count::kPairs, p.pairs);
-  count(Count::kUndefinedPairs, p.undefined);
-  count(Count::kNonFinitePairs, p.non_finite);
-  count(Count::kHighPairs, grid->high_pairs());
-  count(Count::kLayerWindow, grid->window());
-  if (light && options.share) set(Score::kNormShare, mean(p.norm_share, p.valid));
-  if (light && options.usage && p.valid > 0) {
-    set(Score::kFrequencyMass, mean(p.frequency_mass, p.valid));
-    result->usage = p.usage;
-    result->usage_norm = p.usage_norm;
-    for (double& u : result->usage) u /= static_cast<double>(p.valid);
-    for (double& u : result->usage_norm) u /= static_cast<double>(p.valid);
-    set(Score::kUsageCov, spectral::usage_variation(result->usage));
-    set(Score::kUsageCentroid, spectral::usage_centroid(result->usage, setting.lanes->omega));
-    set(Score::kUsageNormCov, spectral::usage_variation(result->usage_norm));
-    set(Score::kUsageNormCentroid, spectral::usage_centroid(result->usage_norm, setting.lanes->omega));
-  }
-  if (sweep && options.positional) {
-    set(Score::kPositional, mean(p.positional, p.valid));
-    set(Score::kResponseMax, mean(p.response_max, p.valid));
-  }
-  if (sweep && options.length) set(Score::kEffectiveLength, mean(p.effective_length, p.valid));
-  if (sweep && options.aliasing) set(Score::kAliasing, mean(p.aliasing, p.valid));
-
-  TripletSums t;
-  for (const TripletSums& block : triplets) {
-    t.triplets += block.triplets;
-    t.ties += block.ties;
-    t.undefined += block.undefined;
-    t.non_finite += block.non_finite;
-    t.fragile += block.fragile;
-    t.valid += block.valid;
-    t.reversal += block.reversal;
-    t.exact_reversal += block.exact_reversal;
-    t.gap += block.gap;
-  }
-  if (triplets.empty() && !options.semantic) return;
-  count(Count::kTriplets, t.triplets);
-  count(Count::kTies, t.ties);
-  count(Count::kUndefinedTriplets, t.undefined);
-  count(Count::kNonFiniteTriplets, t.non_finite);
-  count(Count::kFragile, t.fragile);
-  if (light) set(Score::kSemantic, 1.0 - mean(t.reversal, t.valid));
-  if (sweep && options.exact_reversal) {
-    set(Score::kExactSemantic, 1.0 - mean(t.exact_reversal, t.valid));
-    set(Score::kReversalGap, mean(t.gap, t.valid));
-  }
-}
-
-ExampleScorer::ExampleScorer(const ActivationSet& set, const ScoringOptions& options)
-    : set_(&set), options_(options), grids_(set, options.split) {}
-
-ExampleScorer::~ExampleScorer() = default;
-
-std::int64_t ExampleScorer::layer_window(const LayerModel& layer, const SetExample& example) const {
-  const std::int64_t window = options_.window > 0 ? options_.window : example.window;
-  return options_.window_cap && layer.window > 0 ? std::min(window, layer.window) : window;
-}
-
-std::vector<HeadScores> ExampleScorer::score(const SetTask&, const SetExample& example,
-                                             std::span<const HeadWork> work) {
-  std::vector<HeadScores> scores(set_->heads().size());
-  for (const ExamplePart& part : example.parts) add_jobs(example, part, work, scores);
-  run_jobs();
-  grids_.forget_windows();
-  return scores;
-}
-
-void ExampleScorer::add_jobs(const SetExample& example, const ExamplePart& part,
-                             std::span<const HeadWork> work, std::vector<HeadScores>& scores) {
-  using Side = ActivationFile::Side;
-  const ActivationFile& file = set_->files()[static_cast<std::size_t>(part.file)];
-  const TaskHeader& task = file.tasks()[static_cast<std::size_t>(part.task)];
-  const ResolvedModel& model = set_->model(part.file);
-  const int group = task.query_heads / task.kv_heads;
-  std::shared_ptr<const PartSlots> slots;
-
-  for (int slot = 0; slot < static_cast<int>(task.layers.size()); ++slot) {
-    const int layer = task.layers[slot];
-    const LayerModel& facts = model.layers()[static_cast<std::size_t>(layer)];
-    const std::int64_t first_head = set_->first_head(layer);
-    if (!facts.rotates || first_head < 0) continue;
-    auto wanted = [&](int kv) {
-      for (int head = kv * group; head < (kv + 1) * group; ++head)
-        if (work[first_head + head] != HeadWork::kNone) return true;
-      return false;
-    };
-    const std::size_t kv_bytes = static_cast<std::size_t>(task.head_dim) *
-                                 (static_cast<std::size_t>(task.key_slots) * element_size(task.key_type) +
-                                  static_cast<std::size_t>(task.query_slots) *
-                                      static_cast<std::size_t>(group) * element_size(task.query_type));
-    for (int kv = 0; kv < task.kv_heads;) {
-      if (!wanted(kv)) {
-        ++kv;
-        continue;
-      }
-      int end = kv + 1;  // neighbours that are wanted too, as far as memory allows
-      while (end < task.kv_heads && wanted(end) &&
-             static_cast<std::size_t>(end + 1 - kv) * kv_bytes <= kRawBudget)
-        ++end;
-      if (!slots)
-        slots = std::make_shared<PartSlots>(make_part_slots(
-            file.read_slots(task, part.row, example.window, options_.window == 0), task.full_coverage));
-      auto query = std::make_shared<RawBlock>(), key = std::make_shared<RawBlock>();
-      file.read_block(task, Side::kQuery, part.row, slot, kv * group, (end - kv) * group, *query);
-      file.read_block(task, Side::kKey, part.row, slot, kv, end - kv, *key);
-      raw_bytes_ += query->bytes.size() + key->bytes.size();
-      for (int head = kv * group; head < end * group; ++head) {
-        if (work[first_head + head] == HeadWork::kNone) continue;
-        const Grid& grid = grids_.grid(part.file, layer, head, example.window);
-        if (grid.lanes.omega.empty()) continue;  // a head that does not rotate has no scores
-        auto factor = [&](Rotation rotation) {
-          return rotation == Rotation::kPre ? grid.frequencies.attention_factor : 1.0;
-        };
-        Job job;
-        job.query = query;
-        job.key = key;
-        job.slots = slots;
-        job.grid = &grids_.at_window(grid, layer_window(facts, example));
-        job.work = work[first_head + head];
-        job.result = &scores[first_head + head];
-        const ModelHeader& header = file.model();
-        job.setting = {&facts,
-                       &grid.lanes,
-                       {query.get(), head - kv * group, header.query_rotation, factor(header.query_rotation)},
-                       {key.get(), head / group - kv, header.key_rotation, factor(header.key_rotation)}};
-        job.result->present = true;
-        job.result->grid = &grid;
-        jobs_.push_back(std::move(job));
-      }
-      kv = end;
-      if (raw_bytes_ > kRawBudget) run_jobs();
-    }
-  }
-}
-
-void ExampleScorer::run_jobs() {
-  struct Block {
-    Job* job;
-    std::int64_t index;
-    bool pairs;
-  };
-  std::vector<Block> blocks;
-  std::map<std::pair<const PartSlots*, const Grid*>, std::shared_ptr<const SlotPhases>> phases;
-  for (Job& job : jobs_) {
-    auto& shared = phases[{job.slots.get(), &job.grid->grid()}];
-    if (!shared) shared = std::make_shared<SlotPhases>(*job.slots, *job.setting.lanes);
-    job.phases = shared;
-    const std::int64_t pair_blocks = (job.slots->pairs() + kPairBlock - 1) / kPairBlock;
-    job.pairs.resize(static_cast<std::size_t>(pair_blocks));
-    for (std::int64_t b = 0; b < pair_blocks; ++b) blocks.push_back({&job, b, true});
-    const bool triplets =
-        options_.semantic && (does(job.work, HeadWork::kWithoutSweep) || options_.exact_reversal);
-    const std::int64_t triplet_blocks =
-        triplets ? (job.slots->triplets() + kTripletBlock - 1) / kTripletBlock : 0;
-    job.triplets.resize(static_cast<std::size_t>(triplet_blocks));
-    for (std::int64_t b = 0; b < triplet_blocks; ++b) blocks.push_back({&job, b, false});
-  }
-  std::exception_ptr failure;
-#pragma omp parallel for schedule(dynamic)
-  for (std::size_t b = 0; b < blocks.size(); ++b) {
-    try {
-      if (blocks[b].pairs)
-        blocks[b].job->score_pair_block(blocks[b].index, options_);
-      else
-        blocks[b].job->score_triplet_block(blocks[b].index, options_);
-    } catch (...) {
-#pragma omp critical(rope_example_scorer)
-      failure = std::current_exception();
-    }
-  }
-  if (failure) std::rethrow_exception(failure);
-  for (Job& job : jobs_) job.finish(options_);
-  jobs_.clear();
-  raw_bytes_ = 0;
+std::vector<HeadScores> ExampleScorer::score(const SetExample& example, std::span<const HeadWork> work) {
+  std::vector<HeadScores> result;
+  const SetExample* const only = &example;
+  score({&only, 1}, work, [&](std::size_t, std::vector<HeadScores>& scores) { result = std::move(scores); });
+  return result;
 }
 
 }  // namespace rope

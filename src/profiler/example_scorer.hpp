@@ -1,76 +1,66 @@
 #pragma once
 
-#include <array>
 #include <cstdint>
-#include <memory>
+#include <functional>
 #include <span>
 #include <vector>
 
-#include "profiler/activation_set.hpp"
-#include "profiler/grid_cache.hpp"
-#include "profiler/profile_file.hpp"
+#include "profiler/example_reader.hpp"
+#include "profiler/phase_clock.hpp"
+#include "profiler/sweep_engine.hpp"
 
 namespace rope {
 
-/// Which scores to compute, and under which window.
-struct ScoringOptions {
-  bool semantic = true, exact_reversal = false, positional = true, share = true, length = true, usage = true,
-       aliasing = false;
-  std::int64_t window = 0;  ///< > 0: in place of the examples' own
-  bool window_cap = true;   ///< layers with a sliding window cap the window
-  spectral::SplitRule split;
+/// With what scores are computed; no result depends on it.
+struct ScoringResources {
+  int threads = 0;                                ///< that compute; 0: as OpenMP would
+  std::int64_t memory = std::int64_t{512} << 20;  ///< bytes in all, about; kLeastMemory or more
+  SweepEngine engine = cpu_engine();
+  PhaseClock* clock = nullptr;  ///< where CPU time is booked
+};
+inline constexpr std::int64_t kLeastMemory = std::int64_t{64} << 20;
 
-  bool needs_sweep() const { return positional || length || aliasing || (semantic && exact_reversal); }
+/// How a memory budget is divided; all in bytes but `lanes`.
+struct MemoryShares {
+  std::int64_t vectors;  ///< stored vectors that were read and not yet used
+  std::int64_t results;  ///< of examples under way
+  std::int64_t windows;  ///< plans and factors kept for later examples
+  std::int64_t lanes;    ///< of a batch; every worker has one
+};
+MemoryShares share_memory(const ScoringResources& resources, int workers, std::size_t most_frequencies);
+
+/// What a run did, for people and tests.
+struct ScoringFacts {
+  std::int64_t vector_bytes = 0;  ///< read from the caches
+  std::int64_t batches = 0, lanes = 0, swept_batches = 0, swept_lanes = 0;
+  std::int64_t peak_vectors = 0, peak_results = 0;  ///< bytes that were under way at a time
 };
 
-/// What a head is asked for.
-enum class HeadWork : char {
-  kNone = 0,
-  kWithoutSweep = 1,  ///< moments, norm share, usage
-  kSweepOnly = 2,     ///< Positional Score, E_2, exact reversal, aliasing
-  kAll = 3,
-};
-
-/// All values of one (example, head). NaN = not computed or undefined.
-struct HeadScores {
-  std::array<double, static_cast<int>(Score::kCount)> score;
-  std::array<std::int64_t, static_cast<int>(Count::kCount)> count{};
-  bool present = false;  ///< stored in this example, rotating, and asked for
-  const Grid* grid = nullptr;
-  std::vector<double> usage,
-      usage_norm;  ///< [n_freq] u_n and mean |z_n|; empty when not asked for or undefined
-
-  HeadScores();
-};
-
-/// Scores the heads of one example after another (theory §§3-5, 12). One thread reads, all threads compute; a
-/// result depends on neither.
+/// Scores examples (theory §§3-5, 12): one thread reads ahead, others compute batches of lanes gathered from
+/// whatever heads and examples share a grid and window, and the caller takes the results in order. They
+/// depend on none of this.
 class ExampleScorer {
  public:
-  ExampleScorer(const ActivationSet& set, const ScoringOptions& options);
+  /// The set must outlive the scorer.
+  ExampleScorer(const ActivationSet& set, const ScoringOptions& options, ScoringResources resources = {});
 
-  /// work: [set.heads()]. Throws UserError for unusable slots or vectors that cannot be read.
-  std::vector<HeadScores> score(const SetTask& task, const SetExample& example,
-                                std::span<const HeadWork> work);
+  /// Called for examples 0, 1, ... in order, by the thread that called score(). scores: [set.heads()].
+  using Take = std::function<void(std::size_t example, std::vector<HeadScores>& scores)>;
+  /// work: [set.heads()]. Throws UserError for unusable slots or vectors that cannot be read, or when threads
+  /// cannot be started.
+  void score(std::span<const SetExample* const> examples, std::span<const HeadWork> work, const Take& take);
+  std::vector<HeadScores> score(const SetExample& example, std::span<const HeadWork> work);
 
-  GridCache& grids() { return grids_; }
-  /// The window that counts for a layer of an example.
-  std::int64_t layer_window(const LayerModel& layer, const SetExample& example) const;
+  const ScoringFacts& facts() const { return facts_; }
 
  private:
-  struct Job;
-  void add_jobs(const SetExample& example, const ExamplePart& part, std::span<const HeadWork> work,
-                std::vector<HeadScores>& scores);
-  void run_jobs();
-
   const ActivationSet* set_;
   ScoringOptions options_;
+  ScoringResources resources_;
+  int workers_;
+  MemoryShares shares_;
   GridCache grids_;
-  std::vector<Job> jobs_;
-  std::size_t raw_bytes_ = 0;
-
- public:
-  ~ExampleScorer();
+  ScoringFacts facts_;
 };
 
 }  // namespace rope

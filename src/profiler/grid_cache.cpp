@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "profiler/phase_clock.hpp"
+
 namespace rope {
 
 WindowedGrid::WindowedGrid(const Grid& grid, std::int64_t window, const spectral::SplitRule& split)
@@ -12,15 +14,25 @@ WindowedGrid::WindowedGrid(const Grid& grid, std::int64_t window, const spectral
   high_pairs_ = std::count(high_.begin(), high_.end(), char{1});
 }
 
+std::int64_t WindowedGrid::bytes() const {
+  // Factors and tables of offsets, then phases for every block of some hundred distances.
+  const std::int64_t entries = 2048 + window_ / 64;
+  return static_cast<std::int64_t>(high_.size() * sizeof(double)) * entries;
+}
+
 const spectral::WindowMoments& WindowedGrid::moments() const {
-  std::call_once(moments_once_,
-                 [&] { moments_ = std::make_unique<spectral::WindowMoments>(grid_->lanes.omega, window_); });
+  std::call_once(moments_once_, [&] {
+    const PhaseScope scope(Phase::kPlans);
+    moments_ = std::make_unique<spectral::WindowMoments>(grid_->lanes.omega, window_);
+  });
   return *moments_;
 }
 
 const spectral::SweepPlan& WindowedGrid::plan() const {
-  std::call_once(plan_once_,
-                 [&] { plan_ = std::make_unique<spectral::SweepPlan>(grid_->lanes.omega, window_); });
+  std::call_once(plan_once_, [&] {
+    const PhaseScope scope(Phase::kPlans);
+    plan_ = std::make_unique<spectral::SweepPlan>(grid_->lanes.omega, window_);
+  });
   return *plan_;
 }
 
@@ -28,11 +40,15 @@ const Grid& GridCache::grid(int file, int layer, int head, std::int64_t example_
   const ResolvedModel& model = set_->model(file);
   const bool fixed = !model.depends_on_length(layer);
   const std::tuple<int, int, int> place{file, layer, model.shared_by_heads(layer) ? 0 : head};
-  if (fixed)
-    if (const auto found = fixed_.find(place); found != fixed_.end()) return *found->second;
+  if (!fixed && length_ != example_window) {
+    of_length_.clear();
+    length_ = example_window;
+  }
+  auto& known = fixed ? fixed_ : of_length_;
+  if (const auto found = known.find(place); found != known.end()) return *found->second;
   const ModelHeader& header = set_->files()[static_cast<std::size_t>(file)].model();
   const Grid& grid = intern(model.grid(layer, head, example_window), header.layout, header.head_dim);
-  if (fixed) fixed_[place] = &grid;
+  known[place] = &grid;
   return grid;
 }
 
@@ -47,10 +63,23 @@ const Grid& GridCache::intern(const spectral::FrequencyGrid& frequencies, spectr
   return *slot;
 }
 
-const WindowedGrid& GridCache::at_window(const Grid& grid, std::int64_t window) {
-  std::unique_ptr<WindowedGrid>& slot = windowed_[{&grid, window}];
-  if (!slot) slot = std::make_unique<WindowedGrid>(grid, window, split_);
-  return *slot;
+std::shared_ptr<const WindowedGrid> GridCache::at_window(const Grid& grid, std::int64_t window) {
+  const WindowKey key{&grid, window};
+  if (const auto found = windowed_.find(key); found != windowed_.end()) {
+    recent_.splice(recent_.begin(), recent_, found->second.place);
+    return found->second.grid;
+  }
+  auto made = std::make_shared<const WindowedGrid>(grid, window, split_);
+  recent_.push_front(key);
+  windowed_[key] = {made, recent_.begin()};
+  kept_bytes_ += made->bytes();
+  while (kept_bytes_ > limit_ && recent_.size() > 1) {
+    const auto oldest = windowed_.find(recent_.back());
+    kept_bytes_ -= oldest->second.grid->bytes();
+    windowed_.erase(oldest);
+    recent_.pop_back();
+  }
+  return made;
 }
 
 }  // namespace rope

@@ -13,6 +13,11 @@ herr_t collect(unsigned, const H5E_error2_t* error, void* out) {
 
 }  // namespace
 
+std::unique_lock<std::recursive_mutex> lock_hdf5() {
+  static std::recursive_mutex mutex;
+  return std::unique_lock(mutex);
+}
+
 void silence_hdf5() { H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr); }
 
 std::string hdf5_error_text() {

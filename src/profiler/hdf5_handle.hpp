@@ -2,6 +2,7 @@
 
 #include <hdf5.h>
 
+#include <mutex>
 #include <string>
 #include <utility>
 
@@ -33,6 +34,11 @@ class Hdf5Handle {
  private:
   hid_t id_ = -1;
 };
+
+/// Held by whoever calls HDF5 while other threads may: the library keeps state of its own, and Debian's build
+/// of it is not thread-safe. The public functions of ActivationFile and ProfileWriter take it themselves, so
+/// one thread may read while another writes; a single object still is for one thread at a time.
+[[nodiscard]] std::unique_lock<std::recursive_mutex> lock_hdf5();
 
 /// Stops HDF5 from printing its error stack. Call before the first HDF5 call of a reader or writer.
 void silence_hdf5();

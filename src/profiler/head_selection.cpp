@@ -48,27 +48,35 @@ void select_top(HeadSelection& s, const DecimalFraction& fraction) {
     s.selected[static_cast<std::size_t>(s.order[static_cast<std::size_t>(i)])] = 1;
 }
 
-void select_list(HeadSelection& s, const std::vector<ProfileHead>& heads,
-                 const std::vector<std::pair<int, int>>& list) {
+void request_listed(const std::vector<ProfileHead>& heads, const std::vector<std::pair<int, int>>& list,
+                    std::vector<char>& requested) {
   for (const auto& [layer, head] : list) {
     const auto found = std::find_if(heads.begin(), heads.end(), [layer = layer, head = head](const auto& h) {
       return h.layer == layer && h.head == head;
     });
-    const std::string name = name_of({layer, head});
+    const std::string name = "layer " + std::to_string(layer) + " head " + std::to_string(head);
     if (found == heads.end())
-      throw usage_error("--heads: head " + name + " is not in these caches",
-                        "layers and heads count from 0; `inspect` lists the stored layers");
-    if (!found->rotates) throw usage_error("--heads: head " + name + " does not rotate, so it has no scores");
-    s.selected[static_cast<std::size_t>(found - heads.begin())] = 1;
+      throw usage_error("--heads: no cache stores " + name,
+                        "layers and heads count from 0; `inspect` lists those of a file");
+    if (!found->rotates) throw usage_error("--heads: " + name + " does not rotate, so it has no scores");
+    requested[static_cast<std::size_t>(found - heads.begin())] = 1;
   }
 }
 
 }  // namespace
 
+std::vector<char> requested_heads(const std::vector<ProfileHead>& heads, const HeadRequest& request) {
+  std::vector<char> requested(heads.size(), 0);
+  if (request.kind == HeadRequest::Kind::kAll)
+    for (std::size_t n = 0; n < heads.size(); ++n) requested[n] = heads[n].rotates;
+  if (request.kind == HeadRequest::Kind::kList) request_listed(heads, request.list, requested);
+  return requested;
+}
+
 HeadSelection select_heads(const std::vector<ProfileHead>& heads, const Table& share,
                            const std::vector<std::vector<char>>& stored, const HeadRequest& request) {
   HeadSelection s;
-  s.selected.assign(heads.size(), 0);
+  s.selected = requested_heads(heads, request);
   s.variance.assign(heads.size(), kNaN);
   s.status.assign(heads.size(), code(HeadStatus::kRanked));
   const std::vector<std::size_t> settings = settings_with_share(heads, share);
@@ -101,11 +109,9 @@ HeadSelection select_heads(const std::vector<ProfileHead>& heads, const Table& s
   switch (request.kind) {
     case HeadRequest::Kind::kAll:
       s.rule = "all";
-      for (std::size_t n = 0; n < heads.size(); ++n) s.selected[n] = heads[n].rotates;
       break;
     case HeadRequest::Kind::kList:
       s.rule = "list";
-      select_list(s, heads, request.list);
       break;
     case HeadRequest::Kind::kTop:
       s.rule = "top:" + request.fraction.text;

@@ -26,6 +26,10 @@ struct HeadRequest {
 };
 HeadRequest parse_heads(std::string_view text);  ///< throws UserError (usage)
 
+/// The heads [N] that `all` or a list names; none for `top`, which needs norm shares first. Throws UserError
+/// (usage) where a listed head is not among `heads` or does not rotate.
+std::vector<char> requested_heads(const std::vector<ProfileHead>& heads, const HeadRequest& request);
+
 /// nu_h and the falling order of heads from norm shares (theory §6; P 180, F.2).
 /// share: [T][N] mean r_H of task t and head n, NaN where there is none. stored: [T][N] whether the task
 /// stores the head. T = 1: variance undefined for all, every counted head selected whatever the fraction.

@@ -7,10 +7,11 @@
 #include <filesystem>
 #include <limits>
 #include <map>
+#include <memory>
 #include <set>
 
 #include "profiler/atomic_file.hpp"
-#include "profiler/digest.hpp"
+#include "profiler/background_digest.hpp"
 #include "profiler/error.hpp"
 #include "spectral/band_split.hpp"
 
@@ -89,12 +90,6 @@ class UsageSums {
   std::map<const Grid*, std::size_t> index_;
   std::vector<Sums> sums_;
 };
-
-std::int64_t example_count(const ActivationSet& set) {
-  std::int64_t count = 0;
-  for (const SetTask& task : set.tasks()) count += static_cast<std::int64_t>(task.examples.size());
-  return count;
-}
 
 ProfileLayer describe_layer(const ActivationSet& set, int layer) {
   const LayerModel& facts = set.layer(layer);
@@ -184,64 +179,89 @@ std::vector<std::string> split_warnings(const ActivationSet& set, const spectral
   return {};
 }
 
-// One pass of a scorer over all examples in canonical order.
+// Passes of a scorer over all examples in canonical order, and what they find into the profile.
 class Pipeline {
  public:
-  Pipeline(const ActivationSet& set, ProfileWriter& writer, const ProgressCallback& progress)
-      : set_(set), writer_(writer), progress_(progress) {}
-
-  void score_all(const std::vector<HeadWork>& work, const ScoringOptions& scoring) {
-    ExampleScorer scorer(set_, scoring);
-    const std::int64_t total = example_count(set_);
-    std::int64_t done = 0;
-    for (const SetTask& task : set_.tasks()) {
-      UsageSums usage;
-      for (std::size_t row = 0; row < task.examples.size(); ++row) {
-        const SetExample& example = task.examples[row];
-        const std::vector<HeadScores> heads = scorer.score(task, example, work);
-        writer_.put_example(task.name, static_cast<std::int64_t>(row), example.id,
-                            scoring.window > 0 ? scoring.window : example.window);
-        put_scores(task.name, static_cast<std::int64_t>(row), heads, false);
-        for (int c = 0; c < static_cast<int>(Count::kCount); ++c) {
-          std::vector<std::int64_t> values;
-          for (const HeadScores& head : heads) values.push_back(head.count[c]);
-          writer_.put(task.name, static_cast<Count>(c), static_cast<std::int64_t>(row), values);
-        }
-        usage.add(heads);
-        progress_("scoring", ++done, total);
+  Pipeline(const ActivationSet& set, ProfileWriter& writer, const ProgressCallback& progress,
+           const ProfileOptions& options)
+      : set_(set),
+        writer_(writer),
+        progress_(progress),
+        resources_{options.threads, options.memory, cpu_engine(), options.clock} {
+    for (const SetTask& task : set.tasks())
+      for (const SetExample& example : task.examples) {
+        examples_.push_back(&example);
+        places_.push_back({&task, &example - task.examples.data()});
       }
-      if (scoring.usage) writer_.put_usage(task.name, usage.spectra());
-    }
   }
 
-  void sweep_selected(const std::vector<HeadWork>& work, const ScoringOptions& scoring) {
-    ExampleScorer scorer(set_, scoring);
-    const std::int64_t total = example_count(set_);
-    std::int64_t done = 0;
-    for (const SetTask& task : set_.tasks())
-      for (std::size_t row = 0; row < task.examples.size(); ++row) {
-        put_scores(task.name, static_cast<std::int64_t>(row), scorer.score(task, task.examples[row], work),
-                   true);
-        progress_("sweeping the selected heads", ++done, total);
+  ScoringFacts score_all(const std::vector<HeadWork>& work, const ScoringOptions& scoring) {
+    ExampleScorer scorer(set_, scoring, resources_);
+    auto task = set_.tasks().begin();
+    UsageSums usage;
+    // Tasks without examples have spectra, too: none.
+    const auto close_tasks = [&](const SetTask* until) {
+      for (; task != set_.tasks().end() && &*task != until; ++task) {
+        if (scoring.usage) writer_.put_usage(task->name, usage.spectra());
+        usage = {};
       }
+    };
+    scorer.score(examples_, work, [&](std::size_t e, const std::vector<HeadScores>& heads) {
+      const PhaseScope scope(Phase::kWriting);
+      close_tasks(places_[e].task);
+      put_example(places_[e], scoring, heads);
+      usage.add(heads);
+      progress_("scoring", static_cast<std::int64_t>(e + 1), std::ssize(examples_));
+    });
+    close_tasks(nullptr);
+    return scorer.facts();
+  }
+
+  ScoringFacts sweep_selected(const std::vector<HeadWork>& work, const ScoringOptions& scoring) {
+    ExampleScorer scorer(set_, scoring, resources_);
+    scorer.score(examples_, work, [&](std::size_t e, const std::vector<HeadScores>& heads) {
+      const PhaseScope scope(Phase::kWriting);
+      put_scores(places_[e], heads, true);
+      progress_("sweeping the selected heads", static_cast<std::int64_t>(e + 1), std::ssize(examples_));
+    });
+    return scorer.facts();
   }
 
  private:
-  void put_scores(const std::string& task, std::int64_t row, const std::vector<HeadScores>& heads,
-                  bool sweep_only) {
+  struct Place {
+    const SetTask* task;
+    std::int64_t row;
+  };
+
+  void put_example(const Place& place, const ScoringOptions& scoring, const std::vector<HeadScores>& heads) {
+    const SetExample& example = place.task->examples[static_cast<std::size_t>(place.row)];
+    writer_.put_example(place.task->name, place.row, example.id,
+                        scoring.window > 0 ? scoring.window : example.window);
+    put_scores(place, heads, false);
+    std::vector<std::int64_t> values(heads.size());
+    for (int c = 0; c < static_cast<int>(Count::kCount); ++c) {
+      for (std::size_t n = 0; n < heads.size(); ++n) values[n] = heads[n].count[c];
+      writer_.put(place.task->name, static_cast<Count>(c), place.row, values);
+    }
+  }
+
+  void put_scores(const Place& place, const std::vector<HeadScores>& heads, bool sweep_only) {
     std::vector<double> values(heads.size());
     for (int s = 0; s < static_cast<int>(Score::kCount); ++s) {
       const Score score = static_cast<Score>(s);
       if (sweep_only && !is_sweep_score(score)) continue;
       for (std::size_t n = 0; n < heads.size(); ++n) values[n] = heads[n].score[s];
       if (std::any_of(values.begin(), values.end(), [](double v) { return !std::isnan(v); }))
-        writer_.put(task, score, row, values);
+        writer_.put(place.task->name, score, place.row, values);
     }
   }
 
   const ActivationSet& set_;
   ProfileWriter& writer_;
   const ProgressCallback& progress_;
+  ScoringResources resources_;
+  std::vector<const SetExample*> examples_;
+  std::vector<Place> places_;
 };
 
 std::vector<ProfileHead> profile_heads(const ActivationSet& set) {
@@ -297,30 +317,17 @@ std::vector<std::string> selection_warnings(const HeadSelection& selection, cons
   return {};
 }
 
-std::vector<ProfileInput> digests(const ProfileOptions& options) {
+std::vector<ProfileInput> describe_inputs(const ProfileOptions& options, BackgroundDigest* digest) {
+  const std::vector<std::string> names = input_names(options);
+  std::vector<std::string> digests(names.size());
+  if (digest != nullptr) digests = digest->wait();
   std::vector<ProfileInput> inputs;
-  for (const std::string& name : input_names(options)) {
+  for (std::size_t i = 0; i < names.size(); ++i) {
     std::error_code failed;
-    const auto bytes = std::filesystem::file_size(name, failed);
-    inputs.push_back(
-        {name, options.digest ? sha256_of_file(name) : "", failed ? 0 : static_cast<std::int64_t>(bytes)});
+    const auto bytes = std::filesystem::file_size(names[i], failed);
+    inputs.push_back({names[i], digests[i], failed ? 0 : static_cast<std::int64_t>(bytes)});
   }
   return inputs;
-}
-
-void check_list(const ActivationSet& set, const HeadRequest& request) {
-  if (request.kind != HeadRequest::Kind::kList) return;
-  for (const auto& [layer, head] : request.list) {
-    const auto heads = set.heads();
-    const auto found = std::find_if(heads.begin(), heads.end(),
-                                    [&](const SetHead& h) { return h.layer == layer && h.head == head; });
-    if (found == heads.end())
-      throw usage_error(fmt::format("--heads: no cache stores layer {} head {}", layer, head),
-                        "inspect lists the layers and heads of a file");
-    if (!found->rotates)
-      throw usage_error(
-          fmt::format("--heads: layer {} head {} does not rotate and has no scores", layer, head));
-  }
 }
 
 }  // namespace
@@ -350,13 +357,17 @@ std::string metric_names(const ScoringOptions& options) {
 
 ProfileReport run_profile(const ProfileOptions& options, const ProgressCallback& progress) {
   require_output_is_no_input(options.output, input_names(options));
+  const PhaseThread booked(options.clock);
   const ActivationSet set(options.files, options.input);
-  check_list(set, options.heads);
+  std::unique_ptr<BackgroundDigest> digest;
+  if (options.digest) digest = std::make_unique<BackgroundDigest>(input_names(options), options.clock);
   std::vector<std::string> warnings = set.warnings();
   for (std::string& warning : split_warnings(set, options.scoring.split))
     warnings.push_back(std::move(warning));
 
   const bool reuse = options.selection_from.has_value();
+  HeadSelection selection;
+  if (!reuse) selection.selected = requested_heads(profile_heads(set), options.heads);
   const bool two_passes = options.heads.kind == HeadRequest::Kind::kTop && !reuse;
   ScoringOptions scoring = options.scoring;
   if (two_passes) scoring.share = true;  // the selection stands on it
@@ -368,7 +379,6 @@ ProfileReport run_profile(const ProfileOptions& options, const ProgressCallback&
     writer.add_task({task.name, task.family, task.source, task.nominal_length, task.layers,
                      static_cast<std::int64_t>(task.examples.size())});
 
-  HeadSelection selection;
   if (reuse) {
     const ProfileReader from(*options.selection_from);
     require_same_model(set, from);
@@ -381,32 +391,24 @@ ProfileReport run_profile(const ProfileOptions& options, const ProgressCallback&
       work.push_back(!set.heads()[n].rotates ? HeadWork::kNone : from.selected[n] ? chosen : others);
     return work;
   };
-  Pipeline pipeline(set, writer, progress);
-  if (two_passes) {
-    pipeline.score_all(std::vector<HeadWork>(set.heads().size(), HeadWork::kWithoutSweep), scoring);
-  } else {
-    if (!reuse) {  // all, or a list: known before anything is scored
-      selection.selected.assign(set.heads().size(), 0);
-      for (std::size_t n = 0; n < set.heads().size(); ++n) {
-        const std::pair<int, int> place{set.heads()[n].layer, set.heads()[n].head};
-        const auto& list = options.heads.list;
-        selection.selected[n] = options.heads.kind == HeadRequest::Kind::kAll ||
-                                std::find(list.begin(), list.end(), place) != list.end();
-      }
-    }
-    pipeline.score_all(selected_work(selection, HeadWork::kAll, HeadWork::kWithoutSweep), scoring);
-  }
+  Pipeline pipeline(set, writer, progress, options);
+  ProfileReport report;
+  const std::vector<HeadWork> first = two_passes
+                                          ? std::vector<HeadWork>(set.heads().size(), HeadWork::kWithoutSweep)
+                                          : selected_work(selection, HeadWork::kAll, HeadWork::kWithoutSweep);
+  report.passes.push_back(pipeline.score_all(first, scoring));
 
   if (!reuse) {
     const ProfileReader so_far(writer.flush());
     selection = select_from(set, so_far, options.heads);
   }
   if (two_passes && scoring.needs_sweep())
-    pipeline.sweep_selected(selected_work(selection, HeadWork::kSweepOnly, HeadWork::kNone), scoring);
+    report.passes.push_back(
+        pipeline.sweep_selected(selected_work(selection, HeadWork::kSweepOnly, HeadWork::kNone), scoring));
+  const PhaseScope writing(Phase::kWriting);
   writer.put_selection(selection);
-  writer.put_inputs(digests(options));
+  writer.put_inputs(describe_inputs(options, digest.get()));
 
-  ProfileReport report;
   {
     const ProfileReader profile(writer.flush());
     report.model_name = profile.header().model_name;

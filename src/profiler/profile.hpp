@@ -30,6 +30,9 @@ struct ProfileOptions {
   bool force = false;
   std::string backend = "cpu";  ///< the one in use, for the record
   std::string simd;
+  int threads = 0;                                ///< that compute; 0: as OpenMP would
+  std::int64_t memory = std::int64_t{512} << 20;  ///< `--memory`
+  PhaseClock* clock = nullptr;                    ///< where CPU time is booked; may be null
 };
 
 /// What `profile` says at its end.
@@ -41,6 +44,8 @@ struct ProfileReport {
   HeadSelection selection;
   std::vector<TaskSummary> tasks;
   Ranking ranking;  ///< without bootstrap
+  /// Of the pass over all heads, and of that over the selected where there was one.
+  std::vector<ScoringFacts> passes;
 };
 
 /// Called with what is being done, how many steps are done and how many there are.

@@ -150,6 +150,7 @@ struct ProfileWriter::Impl {
 
 ProfileWriter::ProfileWriter(const std::string& path, bool force, const ProfileHeader& header)
     : impl_(std::make_unique<Impl>(path, force)) {
+  const auto lock = lock_hdf5();
   silence_hdf5();
   auto& w = *impl_;
   w.heads = header.heads.size();
@@ -170,9 +171,13 @@ ProfileWriter::ProfileWriter(const std::string& path, bool force, const ProfileH
   w.task_root = create_group(file, "tasks", w.name);
 }
 
-ProfileWriter::~ProfileWriter() = default;
+ProfileWriter::~ProfileWriter() {
+  const auto lock = lock_hdf5();
+  impl_.reset();
+}
 
 void ProfileWriter::add_task(const ProfileTask& task) {
+  const auto lock = lock_hdf5();
   auto& w = *impl_;
   if (!w.tasks.emplace(task.name, Impl::Task{task, {}, {}, false}).second)
     throw std::logic_error("profile: task added twice: " + task.name);
@@ -187,6 +192,7 @@ void ProfileWriter::add_task(const ProfileTask& task) {
 
 void ProfileWriter::put_example(const std::string& task, std::int64_t row, const std::string& id,
                                 std::int64_t window) {
+  const auto lock = lock_hdf5();
   auto& state = impl_->task(task, row);
   if (state.examples_written) throw std::logic_error("profile: put_example after flush");
   const auto at = static_cast<std::size_t>(row);
@@ -201,6 +207,7 @@ void ProfileWriter::put_example(const std::string& task, std::int64_t row, const
 
 void ProfileWriter::put(const std::string& task, Score score, std::int64_t row,
                         std::span<const double> values) {
+  const auto lock = lock_hdf5();
   auto& w = *impl_;
   const auto& state = w.task(task, row);
   if (values.size() != w.heads) throw std::logic_error("profile: one value per head expected");
@@ -212,6 +219,7 @@ void ProfileWriter::put(const std::string& task, Score score, std::int64_t row,
 
 void ProfileWriter::put(const std::string& task, Count count, std::int64_t row,
                         std::span<const std::int64_t> values) {
+  const auto lock = lock_hdf5();
   auto& w = *impl_;
   const auto& state = w.task(task, row);
   if (values.size() != w.heads) throw std::logic_error("profile: one value per head expected");
@@ -222,6 +230,7 @@ void ProfileWriter::put(const std::string& task, Count count, std::int64_t row,
 }
 
 void ProfileWriter::put_usage(const std::string& task, const std::vector<UsageSpectrum>& spectra) {
+  const auto lock = lock_hdf5();
   auto& w = *impl_;
   w.open(task);
   const Hdf5Handle all = create_group(w.group.get(), "usage", w.name);
@@ -242,6 +251,7 @@ void ProfileWriter::put_usage(const std::string& task, const std::vector<UsageSp
 }
 
 void ProfileWriter::put_selection(const HeadSelection& selection) {
+  const auto lock = lock_hdf5();
   auto& w = *impl_;
   const Hdf5Handle group = create_group(w.file.get(), "selection", w.name);
   put_attribute(group.get(), "rule", selection.rule, w.name);
@@ -257,6 +267,7 @@ void ProfileWriter::put_selection(const HeadSelection& selection) {
 }
 
 void ProfileWriter::put_inputs(const std::vector<ProfileInput>& inputs) {
+  const auto lock = lock_hdf5();
   auto& w = *impl_;
   const Hdf5Handle group = create_group(w.file.get(), "inputs", w.name);
   put_column(group.get(), "name", gather<std::string>(inputs, [](auto& i) { return i.name; }),
@@ -268,6 +279,7 @@ void ProfileWriter::put_inputs(const std::vector<ProfileInput>& inputs) {
 }
 
 std::string ProfileWriter::flush() {
+  const auto lock = lock_hdf5();
   auto& w = *impl_;
   for (auto& [name, task] : w.tasks) w.write_examples(task);
   w.close_task();
@@ -276,6 +288,7 @@ std::string ProfileWriter::flush() {
 }
 
 void ProfileWriter::commit() {
+  const auto lock = lock_hdf5();
   flush();
   auto& w = *impl_;
   w.task_root.close();

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "profiler/phase_clock.hpp"
+
 namespace rope {
 namespace {
 
@@ -92,6 +94,7 @@ std::vector<TripletBlock> score_triplets(std::span<const TripletPart> parts,
            blocks[k].sums);
   }
   spectral::orient_lanes(margins, sign);
+  const PhaseScope scope(Phase::kMoments);
   moments.evaluate(margins, mean, variance);
   for (TripletBlock& block : blocks) {
     const auto n = static_cast<std::size_t>(block.sums.triplets);

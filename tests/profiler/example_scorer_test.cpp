@@ -41,7 +41,7 @@ reference::StoredSide stored_side(const ActivationFile& file, const TaskHeader& 
 }
 
 reference::HeadInput head_input(const ActivationSet& set, const SetExample& example, int layer, int head,
-                                const ScoringOptions& options, const ExampleScorer& scorer) {
+                                const ScoringOptions& options) {
   const ExamplePart& part = example.parts[0];
   const ActivationFile& file = set.files()[part.file];
   const TaskHeader& task = file.tasks()[part.task];
@@ -64,7 +64,7 @@ reference::HeadInput head_input(const ActivationSet& set, const SetExample& exam
     for (std::int64_t position : slots.query_position)
       input.query_factor.push_back(position < 0 ? 1.0 : facts.query_temperature->at(position));
   input.softcap = facts.softcap;
-  input.window = scorer.layer_window(facts, example);
+  input.window = layer_window(options, facts, example);
   input.high = spectral::high_frequency_mask(options.split, grid.omega, grid.rho, input.window);
   input.causal = task.full_coverage;
   input.default_triplets = slots.triplets.empty();
@@ -87,13 +87,13 @@ void check_against_reference(const std::string& what, const CacheSpec& cache, Sc
   int heads = 0;
   for (const SetTask& task : set.tasks())
     for (const SetExample& example : task.examples) {
-      const std::vector<HeadScores> scores = scorer.score(task, example, work);
+      const std::vector<HeadScores> scores = scorer.score(example, work);
       for (std::size_t n = 0; n < scores.size(); ++n) {
         if (!scores[n].present) continue;
         ++heads;
         const SetHead& place = set.heads()[n];
         const reference::HeadResult r =
-            reference::score_head(head_input(set, example, place.layer, place.head, options, scorer));
+            reference::score_head(head_input(set, example, place.layer, place.head, options));
         auto put = [&](Score score, double reference_value) {
           values[score].push_back(scores[n].score[static_cast<int>(score)]);
           expected[score].push_back(reference_value);
@@ -312,8 +312,8 @@ TEST_CASE("example scorer: a weightless norm after the rotation equals vectors n
   const ActivationSet plain_set({folder / "plain.h5"}, {});
   ExampleScorer a(normed_set, {}), b(plain_set, {});
   const std::vector<HeadWork> work(normed_set.heads().size(), HeadWork::kAll);
-  const auto left = a.score(normed_set.tasks()[0], normed_set.tasks()[0].examples[0], work);
-  const auto right = b.score(plain_set.tasks()[0], plain_set.tasks()[0].examples[0], work);
+  const auto left = a.score(normed_set.tasks()[0].examples[0], work);
+  const auto right = b.score(plain_set.tasks()[0].examples[0], work);
   for (std::size_t n = 0; n < left.size(); ++n)
     CHECK_COMPARISON(
         compare_absolute("head " + std::to_string(n), left[n].score, right[n].score, 1e-11, true));

@@ -145,9 +145,9 @@ TEST_CASE("all takes every rotating head, a list its heads; the order stays that
   CHECK(list.rule == "list");
   CHECK(list.order == all.order);
   CHECK_THROWS_WITH_AS(select_heads(heads, share, stored, parse_heads("2.0")),
-                       doctest::Contains("head 2.0 is not in these caches"), UserError);
+                       doctest::Contains("no cache stores layer 2 head 0"), UserError);
   CHECK_THROWS_WITH_AS(select_heads(heads, share, stored, parse_heads("0.1")),
-                       doctest::Contains("head 0.1 does not rotate"), UserError);
+                       doctest::Contains("layer 0 head 1 does not rotate"), UserError);
 }
 
 TEST_CASE("a selection is reused or cut anew from its ranking") {

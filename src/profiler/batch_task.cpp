@@ -1,0 +1,119 @@
+#include "profiler/batch_task.hpp"
+
+#include <algorithm>
+
+#include "profiler/phase_clock.hpp"
+
+namespace rope {
+namespace {
+
+constexpr std::int64_t kLaneStep = 48;                          // a group of the kernel
+constexpr std::int64_t kMostPositions = std::int64_t{1} << 26;  // pairs times distances of a task
+constexpr std::size_t kMostOpen = 256;                          // tasks being gathered
+
+}  // namespace
+
+std::int64_t task_lanes(std::int64_t most, std::int64_t window) {
+  const std::int64_t lanes = kMostPositions / window / kLaneStep * kLaneStep;
+  return std::max(kLaneStep, std::min(most, lanes));
+}
+
+void BatchPacker::add(const std::shared_ptr<HeadJob>& job) {
+  for (std::int64_t block = 0; block < job->pair_blocks(); ++block)
+    add(job, BatchTask::Kind::kPairs, job->sweeps_pairs(), block, job->pair_part(block).pairs());
+  for (std::int64_t block = 0; block < job->triplet_blocks(); ++block)
+    add(job, BatchTask::Kind::kTriplets, job->sweeps_triplets(), block, job->triplet_part(block).triplets());
+}
+
+void BatchPacker::add(const std::shared_ptr<HeadJob>& job, BatchTask::Kind kind, bool sweep,
+                      std::int64_t block, std::int64_t lanes) {
+  const double softcap = sweep && kind == BatchTask::Kind::kPairs ? job->setting.layer->softcap : 0.0;
+  const Key key{job->grid.get(), softcap, kind, sweep};
+  const std::int64_t full = task_lanes(lanes_, sweep ? job->grid->window() : 1);
+  if (const auto found = open_.find(key); found != open_.end() && found->second.lanes + lanes > full) {
+    sink_(std::move(found->second));
+    open_.erase(found);
+  }
+  if (open_.size() >= kMostOpen) flush();
+  BatchTask& task = open_[key];
+  if (task.parts.empty()) {
+    task.kind = kind;
+    task.sweep = sweep;
+    task.grid = job->grid;
+    task.softcap = softcap;
+  }
+  task.parts.push_back({job, block});
+  task.lanes += lanes;
+  if (task.lanes < full) return;
+  sink_(std::move(task));
+  open_.erase(key);
+}
+
+void BatchPacker::flush() {
+  for (auto& [key, task] : open_) sink_(std::move(task));
+  open_.clear();
+}
+
+void BatchScorer::run(const BatchTask& task, const std::function<void(HeadJob&)>& finished) {
+  switch (task.kind) {
+    case BatchTask::Kind::kPlan:
+      task.grid->plan();
+      return;
+    case BatchTask::Kind::kMoments:
+      task.grid->moments();
+      return;
+    case BatchTask::Kind::kPairs:
+      score_pair_blocks(task);
+      break;
+    case BatchTask::Kind::kTriplets:
+      score_triplet_blocks(task);
+      break;
+  }
+  for (const BatchPart& part : task.parts)
+    if (part.job->done_one()) finished(*part.job);
+}
+
+void BatchScorer::score_pair_blocks(const BatchTask& task) {
+  std::vector<PairPart> parts;
+  for (const BatchPart& part : task.parts) parts.push_back(part.job->pair_part(part.block));
+  std::vector<PairBlock> blocks;
+  {
+    const PhaseScope scope(Phase::kCoefficients);
+    blocks = score_pairs(parts, task.grid->high(), batch_);
+  }
+  if (task.sweep) {
+    spectral::SweepRequest request;
+    request.mean_response = request.response_max = options_->positional;
+    request.effective_length = options_->length;
+    request.aliasing = options_->aliasing;
+    request.softcap = task.softcap;
+    const spectral::SweepPlan& plan = task.grid->plan();
+    const PhaseScope scope(Phase::kSweep);
+    engine_->sweep(plan, batch_, request, swept_);
+    for (PairBlock& block : blocks) add_sweep(swept_, block);
+  }
+  for (std::size_t k = 0; k < blocks.size(); ++k)
+    task.parts[k].job->put(task.parts[k].block, std::move(blocks[k].sums));
+}
+
+void BatchScorer::score_triplet_blocks(const BatchTask& task) {
+  std::vector<TripletPart> parts;
+  for (const BatchPart& part : task.parts) parts.push_back(part.job->triplet_part(part.block));
+  const spectral::WindowMoments& moments = task.grid->moments();
+  std::vector<TripletBlock> blocks;
+  {
+    const PhaseScope scope(Phase::kCoefficients);
+    blocks = score_triplets(parts, moments, batch_);
+  }
+  if (task.sweep) {
+    spectral::SweepRequest request;
+    request.reversals = true;
+    const spectral::SweepPlan& plan = task.grid->plan();
+    const PhaseScope scope(Phase::kSweep);
+    engine_->sweep(plan, batch_, request, swept_);
+    for (TripletBlock& block : blocks) add_exact_reversals(swept_.reversals, task.grid->window(), block);
+  }
+  for (std::size_t k = 0; k < blocks.size(); ++k) task.parts[k].job->put(task.parts[k].block, blocks[k].sums);
+}
+
+}  // namespace rope

@@ -1,0 +1,210 @@
+#include "profiler/example_reader.hpp"
+
+#include <algorithm>
+
+#include "profiler/phase_clock.hpp"
+
+namespace rope {
+namespace {
+
+constexpr std::size_t kPhasesKept = 4;  // grids that alternate from layer to layer
+
+/// The stored vectors of neighbouring heads, and the memory they were granted.
+struct HeldVectors {
+  MemoryLease lease;
+  RawBlock query, key;
+};
+
+struct HeldPhases {
+  HeldPhases(MemoryLease granted, std::shared_ptr<const PartSlots> of, const spectral::LaneMap& lanes)
+      : lease(std::move(granted)), slots(std::move(of)), phases(*slots, lanes) {}
+  MemoryLease lease;
+  std::shared_ptr<const PartSlots> slots;
+  SlotPhases phases;
+};
+
+std::int64_t as_bytes(std::size_t count) { return static_cast<std::int64_t>(count); }
+
+}  // namespace
+
+std::int64_t layer_window(const ScoringOptions& options, const LayerModel& layer, const SetExample& example) {
+  const std::int64_t window = options.window > 0 ? options.window : example.window;
+  return options.window_cap && layer.window > 0 ? std::min(window, layer.window) : window;
+}
+
+/// One file's share of an example.
+struct ExampleReader::Part {
+  const SetExample* example;
+  const ExamplePart* place;
+  const ActivationFile* file;
+  const TaskHeader* task;
+  std::span<const HeadWork> work;
+  std::shared_ptr<const PartSlots> slots;
+
+  int group() const { return task->query_heads / task->kv_heads; }
+};
+
+/// Neighbouring key heads of one layer, all wanted.
+struct ExampleReader::Piece {
+  int slot, first_kv, end_kv;
+};
+
+std::int64_t ExampleReader::kv_head_bytes(const TaskHeader& task) const {
+  const auto key = task.key_slots * as_bytes(element_size(task.key_type));
+  const auto query =
+      task.query_slots * as_bytes(element_size(task.query_type)) * (task.query_heads / task.kv_heads);
+  return task.head_dim * (key + query);
+}
+
+std::int64_t ExampleReader::bytes_of(const SetExample& example) const {
+  const auto heads = static_cast<std::int64_t>(set_->heads().size());
+  std::int64_t lanes = 0, slots = 0;
+  for (const ExamplePart& part : example.parts) {
+    const TaskHeader& task =
+        set_->files()[static_cast<std::size_t>(part.file)].tasks()[static_cast<std::size_t>(part.task)];
+    lanes = std::max<std::int64_t>(lanes, task.head_dim);
+    slots += task.query_slots + task.key_slots + task.triplet_slots;
+  }
+  constexpr std::int64_t kSlotBytes = 48;
+  const std::int64_t usage =
+      options_->usage ? lanes * as_bytes(sizeof(double)) : 0;  // two, of half the lanes
+  return heads * (as_bytes(sizeof(HeadScores)) + usage) + slots * kSlotBytes;
+}
+
+bool ExampleReader::read(const SetExample& example, std::span<const HeadWork> work, const Emit& emit,
+                         const std::function<void()>& before_wait) {
+  for (const ExamplePart& place : example.parts) {
+    const ActivationFile& file = set_->files()[static_cast<std::size_t>(place.file)];
+    Part part{&example, &place, &file, &file.tasks()[static_cast<std::size_t>(place.task)], work, nullptr};
+    const bool going_on = read_part(part, emit, before_wait);
+    phases_.clear();
+    if (!going_on) return false;
+  }
+  return true;
+}
+
+bool ExampleReader::read_part(Part& part, const Emit& emit, const std::function<void()>& before_wait) {
+  const TaskHeader& task = *part.task;
+  const ResolvedModel& model = set_->model(part.place->file);
+  const std::int64_t head_bytes = std::max<std::int64_t>(1, kv_head_bytes(task));
+  const int most = static_cast<int>(std::clamp<std::int64_t>(piece_ / head_bytes, 1, task.kv_heads));
+  for (int slot = 0; slot < static_cast<int>(task.layers.size()); ++slot) {
+    const int layer = task.layers[static_cast<std::size_t>(slot)];
+    const std::int64_t first_head = set_->first_head(layer);
+    if (!model.layers()[static_cast<std::size_t>(layer)].rotates || first_head < 0) continue;
+    const auto wanted = [&](int kv) {
+      for (int head = kv * part.group(); head < (kv + 1) * part.group(); ++head)
+        if (part.work[static_cast<std::size_t>(first_head + head)] != HeadWork::kNone) return true;
+      return false;
+    };
+    for (int kv = 0; kv < task.kv_heads;) {
+      if (!wanted(kv)) {
+        ++kv;
+        continue;
+      }
+      int end = kv + 1;
+      while (end < task.kv_heads && end - kv < most && wanted(end)) ++end;
+      if (!part.slots)
+        part.slots = std::make_shared<PartSlots>(make_part_slots(
+            part.file->read_slots(task, part.place->row, part.example->window, options_->window == 0),
+            task.full_coverage));
+      if (!read_piece(part, {slot, kv, end}, emit, before_wait)) return false;
+      kv = end;
+    }
+  }
+  return true;
+}
+
+std::int64_t ExampleReader::phase_bytes(const Part& part, const std::vector<const Grid*>& grids) const {
+  std::int64_t bytes = 0;
+  for (const Grid* grid : grids)
+    if (!find_phases(*grid)) bytes += SlotPhases::bytes_of(*part.slots, grid->lanes.omega.size());
+  return bytes;
+}
+
+std::shared_ptr<const SlotPhases> ExampleReader::find_phases(const Grid& grid) const {
+  for (const auto& [known, phases] : phases_)
+    if (known == &grid) return phases;
+  return nullptr;
+}
+
+// Phases of some grids, shared by all their heads; what has to be made takes its memory from `lease`.
+void ExampleReader::make_phases(const Part& part, const std::vector<const Grid*>& grids, MemoryLease& lease) {
+  for (const Grid* grid : grids) {
+    if (find_phases(*grid)) continue;
+    const auto held = std::make_shared<HeldPhases>(
+        lease.split(SlotPhases::bytes_of(*part.slots, grid->lanes.omega.size())), part.slots, grid->lanes);
+    phases_.emplace_back(grid, std::shared_ptr<const SlotPhases>(held, &held->phases));
+  }
+}
+
+bool ExampleReader::read_piece(const Part& part, const Piece& piece, const Emit& emit,
+                               const std::function<void()>& before_wait) {
+  using Side = ActivationFile::Side;
+  const TaskHeader& task = *part.task;
+  const int layer = task.layers[static_cast<std::size_t>(piece.slot)], group = part.group();
+  const LayerModel& facts = set_->model(part.place->file).layers()[static_cast<std::size_t>(layer)];
+  const std::int64_t first_head = set_->first_head(layer);
+  const auto work_of = [&](int head) { return part.work[static_cast<std::size_t>(first_head + head)]; };
+
+  struct Wanted {
+    int head;
+    const Grid* grid;
+  };
+  std::vector<Wanted> wanted;
+  std::vector<const Grid*> used;  // grids whose phases are needed
+  std::int64_t bytes = (piece.end_kv - piece.first_kv) * kv_head_bytes(task);
+  for (int head = piece.first_kv * group; head < piece.end_kv * group; ++head) {
+    if (work_of(head) == HeadWork::kNone) continue;
+    const Grid& grid = grids_->grid(part.place->file, layer, head, part.example->window);
+    if (grid.lanes.omega.empty()) continue;  // a head that does not rotate has no scores
+    wanted.push_back({head, &grid});
+    bytes += HeadJob::bytes_of(*part.slots, grid.lanes.omega.size());
+    if (std::find(used.begin(), used.end(), &grid) == used.end()) used.push_back(&grid);
+  }
+  if (wanted.empty()) return true;
+  std::int64_t taken = bytes + phase_bytes(part, used);
+  if (!gate_->try_take(taken)) {
+    before_wait();
+    phases_.clear();  // their memory, too, comes back in the end
+    taken = bytes + phase_bytes(part, used);
+    if (!gate_->take(taken)) return false;
+  }
+  MemoryLease lease(*gate_, taken);
+  const auto vectors = std::make_shared<HeldVectors>();
+  part.file->read_block(task, Side::kQuery, part.place->row, piece.slot, piece.first_kv * group,
+                        (piece.end_kv - piece.first_kv) * group, vectors->query);
+  part.file->read_block(task, Side::kKey, part.place->row, piece.slot, piece.first_kv,
+                        piece.end_kv - piece.first_kv, vectors->key);
+  bytes_read_ += as_bytes(vectors->query.bytes.size() + vectors->key.bytes.size());
+
+  const ModelHeader& header = part.file->model();
+  make_phases(part, used, lease);
+  std::vector<std::shared_ptr<HeadJob>> jobs;
+  for (const Wanted& w : wanted) {
+    const auto factor = [&](Rotation rotation) {
+      return rotation == Rotation::kPre ? w.grid->frequencies.attention_factor : 1.0;
+    };
+    auto job = std::make_shared<HeadJob>();
+    job->setting = {
+        &facts,
+        &w.grid->lanes,
+        {&vectors->query, w.head - piece.first_kv * group, header.query_rotation,
+         factor(header.query_rotation)},
+        {&vectors->key, w.head / group - piece.first_kv, header.key_rotation, factor(header.key_rotation)}};
+    job->vectors = vectors;
+    job->slots = part.slots;
+    job->grid = grids_->at_window(*w.grid, layer_window(*options_, facts, *part.example));
+    job->work = work_of(w.head);
+    job->options = options_;
+    job->phases = find_phases(*w.grid);
+    job->open();
+    jobs.push_back(std::move(job));
+  }
+  vectors->lease = std::move(lease);  // what the phases left of it
+  if (phases_.size() > kPhasesKept) phases_.erase(phases_.begin(), phases_.end() - kPhasesKept);
+  for (std::size_t k = 0; k < jobs.size(); ++k) emit(std::move(jobs[k]), first_head + wanted[k].head);
+  return true;
+}
+
+}  // namespace rope

@@ -1,0 +1,96 @@
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "profiler/grid_cache.hpp"
+#include "profiler/pair_scores.hpp"
+#include "profiler/profile_file.hpp"
+#include "profiler/semantic_score.hpp"
+
+namespace rope {
+
+/// Which scores to compute, and under which window.
+struct ScoringOptions {
+  bool semantic = true, exact_reversal = false, positional = true, share = true, length = true, usage = true,
+       aliasing = false;
+  std::int64_t window = 0;  ///< > 0: in place of the examples' own
+  bool window_cap = true;   ///< layers with a sliding window cap the window
+  spectral::SplitRule split;
+
+  bool sweeps_pairs() const { return positional || length || aliasing; }
+  bool needs_sweep() const { return sweeps_pairs() || (semantic && exact_reversal); }
+};
+
+/// What a head is asked for.
+enum class HeadWork : char {
+  kNone = 0,
+  kWithoutSweep = 1,  ///< moments, norm share, usage
+  kSweepOnly = 2,     ///< Positional Score, E_2, exact reversal, aliasing
+  kAll = 3,
+};
+inline bool does(HeadWork work, HeadWork what) {
+  return (static_cast<int>(work) & static_cast<int>(what)) != 0;
+}
+
+/// All values of one (example, head). NaN = not computed or undefined.
+struct HeadScores {
+  std::array<double, static_cast<int>(Score::kCount)> score;
+  std::array<std::int64_t, static_cast<int>(Count::kCount)> count{};
+  bool present = false;  ///< stored in this example, rotating, and asked for
+  const Grid* grid = nullptr;
+  std::vector<double> usage,
+      usage_norm;  ///< [n_freq] u_n and mean |z_n|; empty when not asked for or undefined
+
+  HeadScores();
+};
+
+/// One head of one example: where its vectors lie, what to compute, and the sums of its blocks, which may be
+/// computed by several threads.
+class HeadJob {
+ public:
+  HeadSetting setting;
+  std::shared_ptr<const void> vectors;  ///< keeps the blocks that `setting` points into
+  std::shared_ptr<const PartSlots> slots;
+  std::shared_ptr<const WindowedGrid> grid;
+  std::shared_ptr<const SlotPhases> phases;
+  HeadWork work = HeadWork::kNone;
+  const ScoringOptions* options = nullptr;
+  std::shared_ptr<void> owner;   ///< keeps `target`
+  HeadScores* target = nullptr;  ///< where the scores go
+
+  bool light() const { return does(work, HeadWork::kWithoutSweep); }
+  /// A window of one token has nothing to sweep.
+  bool sweeps() const { return does(work, HeadWork::kSweepOnly) && grid->window() >= 2; }
+  bool sweeps_pairs() const { return sweeps() && options->sweeps_pairs(); }
+  bool sweeps_triplets() const { return sweeps() && options->exact_reversal; }
+
+  /// To be called once all of the above is set: makes room for the blocks.
+  void open();
+  std::int64_t pair_blocks() const { return static_cast<std::int64_t>(pairs_.size()); }
+  std::int64_t triplet_blocks() const { return static_cast<std::int64_t>(triplets_.size()); }
+  PairPart pair_part(std::int64_t block) const;
+  TripletPart triplet_part(std::int64_t block) const;
+
+  void put(std::int64_t block, PairSums&& sums) { pairs_[static_cast<std::size_t>(block)] = std::move(sums); }
+  void put(std::int64_t block, const TripletSums& sums) { triplets_[static_cast<std::size_t>(block)] = sums; }
+  /// Call after each block, and once when all blocks are handed out. True for the last: the scores are there.
+  bool done_one() { return open_.fetch_sub(1) == 1; }
+  HeadScores scores() const;
+
+  /// Bytes of the sums of a head of so many blocks, about.
+  static std::int64_t bytes_of(const PartSlots& slots, std::size_t n_freq);
+
+ private:
+  void set_pair_scores(HeadScores& result) const;
+  void set_triplet_scores(HeadScores& result) const;
+
+  std::vector<PairSums> pairs_;        // by block, folded in that order
+  std::vector<TripletSums> triplets_;  // by block
+  std::atomic<std::int64_t> open_{1};
+};
+
+}  // namespace rope

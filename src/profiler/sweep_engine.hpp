@@ -1,0 +1,28 @@
+#pragma once
+
+#include <cstddef>
+#include <functional>
+
+#include "spectral/adjacent_sweep.hpp"
+#include "spectral/backend.hpp"
+
+namespace rope {
+
+/// Where sweeps run: the one way from the profiler to a backend.
+struct SweepEngine {
+  /// As spectral::sweep_cpu. Called by several threads at once, each with a batch of its own; a lane's result
+  /// must not depend on its batch.
+  std::function<void(const spectral::SweepPlan&, const spectral::CoefficientBatch&,
+                     const spectral::SweepRequest&, spectral::SweepResult&)>
+      sweep;
+  /// Lanes that a batch should have: whole groups of the kernel, many enough to hide what a call costs. Less
+  /// where memory is short or windows are long.
+  std::size_t lanes = 960;
+  /// Threads that a call keeps waiting rather than computing (a device computes meanwhile): so many more
+  /// workers are started, and that many batches can be on the device.
+  int waiting_threads = 0;
+};
+
+SweepEngine cpu_engine();
+
+}  // namespace rope
