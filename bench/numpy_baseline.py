@@ -26,23 +26,30 @@ DISTANCES = 4096
 
 
 def phase_table(omega, window):
-    """cos and -sin of m omega, [2h, window], so that [Re z, Im z] @ table = S; cut into the chunks' columns, each
-    with the first distance of the next."""
+    """The table below, cut into chunks."""
+    table = whole_table(omega, window)
+    return [np.ascontiguousarray(part) for part in cut(table, window)]
+
+
+def whole_table(omega, window):
+    """cos and -sin of m omega, [2h, window], so that [Re z, Im z] @ table = S."""
     angle = np.outer(omega, np.arange(window, dtype=np.float64))
-    table = np.concatenate([np.cos(angle), -np.sin(angle)]).astype(np.float32)
-    starts = range(0, window, DISTANCES)
-    return [np.ascontiguousarray(table[:, s : min(s + DISTANCES + 1, window)]) for s in starts]
+    return np.concatenate([np.cos(angle), -np.sin(angle)]).astype(np.float32)
+
+
+def cut(table, window):
+    """The first `window` columns in chunks of DISTANCES, each with the first distance of the next chunk."""
+    return [table[:, s : min(s + DISTANCES + 1, window)] for s in range(0, window - 1, DISTANCES)]
 
 
 class Sweep:
     """Mean and largest |S(m+1) - S(m)|, E_2 and #{S < 0} of each row of z [pairs, 2h], as far as asked for."""
 
-    def __init__(self, form, mean=True, largest=True, length=True, reversals=False):
+    def __init__(self, form, mean=True, largest=True, length=True, reversals=False, rows=None):
         self.tuned = form == "tuned"
-        self.rows = 64 if self.tuned else 32
+        self.rows = rows or (64 if self.tuned else 32)
         self.mean, self.largest, self.length, self.reversals = mean, largest, length, reversals
-        self.scores = np.empty(self.rows * (DISTANCES + 1), np.float32)
-        self.steps = np.empty(self.rows * DISTANCES, np.float32)
+        self.scores = self.steps = np.empty(0, np.float32)
         self.ones = np.ones(DISTANCES + 1, np.float32)
 
     def sum(self, values):
@@ -61,6 +68,8 @@ class Sweep:
         weight, square = np.zeros(n), np.zeros(n)
         for index, table in enumerate(chunks):
             columns = table.shape[1]
+            if self.scores.size < n * columns:
+                self.scores, self.steps = np.empty((2, n * columns), np.float32)
             s = self.scores[: n * columns].reshape(n, columns)
             np.matmul(z, table, out=s)
             if self.mean or self.largest:

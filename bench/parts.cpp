@@ -110,10 +110,10 @@ void bench_moments(Session& session) {
           nlohmann::json{{"work", "moments"}, {"h", h}, {"window", window}, {"pairs", kMargins}}.dump();
       for (int round = 0; round < session.rounds; ++round) {
         ns = std::min(ns, elapsed_ns(Clock::kProcessor, [&] { moments.evaluate(batch, mean, variance); }));
-        for (std::size_t i = 0; i < others.size(); ++i)
-          others[i] =
-              std::min(others[i],
-                       nlohmann::json::parse(session.coprocesses[i].second->ask(ask)).at("ns").get<double>());
+        for (std::size_t i = 0; i < others.size(); ++i) {
+          const auto answer = nlohmann::json::parse(session.coprocesses[i].second->ask(ask)).at("ns");
+          if (answer.is_number()) others[i] = std::min(others[i], answer.get<double>());
+        }
       }
       ns /= kMargins;
       const double share = static_cast<double>(h) * moments.rank() / (ns * session.peak64);
@@ -124,6 +124,10 @@ void bench_moments(Session& session) {
                                        {"share", share},        {"build_us", build / 1000},
                                        {"rank", moments.rank()}};
       for (std::size_t i = 0; i < others.size(); ++i) {
+        if (!std::isfinite(others[i])) {  // has no moments
+          std::printf(" %10s", "-");
+          continue;
+        }
         std::printf(" %9.1fx", others[i] / ns);
         record["baselines"][session.coprocesses[i].first] = others[i];
       }
