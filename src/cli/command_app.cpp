@@ -7,7 +7,7 @@
 namespace rope::cli {
 namespace {
 
-constexpr int kMostThreads = 4096;
+constexpr int kMostThreads = 1024;
 
 /// Values of "{a,b,c}" (CLI::IsMember) or "a|b|c" (a type name).
 std::vector<std::string> closed_list(const std::string& type) {

@@ -1,9 +1,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 
 #include "cli/command.hpp"
+#include "cli/option_checks.hpp"
 #include "cli/output.hpp"
 #include "cli/ranking_table.hpp"
 #include "profiler/error.hpp"
@@ -100,6 +102,11 @@ class ProfileCommand : public Command {
         ->type_name("N")
         ->check(CLI::Range(0, 1023));
     app.add_option(
+           "--memory", memory_,
+           "working memory in bytes, about, or with K, M or G; at least 64M. Results do not depend on it")
+        ->type_name("BYTES")
+        ->capture_default_str();
+    app.add_option(
            "--heads", heads_,
            "heads that are swept and averaged: all, the top share F by variance of the norm share, or a list "
            "LAYER.HEAD,...")
@@ -135,9 +142,13 @@ class ProfileCommand : public Command {
         ->capture_default_str();
   }
 
-  int run(Console& console, int) override {
+  int run(Console& console, int threads) override {
+    const auto start = std::chrono::steady_clock::now();
     const bool to_stdout = output_.path == "-";
     ProfileOptions options = make_options(console);
+    options.threads = threads;
+    PhaseClock clock;
+    if (console.verbose()) options.clock = &clock;
     std::unique_ptr<Output> standard;
     if (to_stdout) {
       standard = std::make_unique<Output>(console, output_, Output::Content::kBinary);
@@ -150,6 +161,10 @@ class ProfileCommand : public Command {
     }
     const ProfileReport report = run_with_progress(options, console);
     print(report, console, to_stdout);
+    if (console.verbose()) {
+      const std::chrono::duration<double> wall = std::chrono::steady_clock::now() - start;
+      print_timing(report, clock, wall.count(), console);
+    }
     if (!options.output.empty()) console.note("wrote " + options.output);
     return 0;
   }
@@ -184,6 +199,11 @@ class ProfileCommand : public Command {
     options.scoring.window = window_.value_or(0);
     options.scoring.window_cap = !no_cap_;
     options.digest = digest_ == "full";
+    const std::optional<std::int64_t> memory = parse_bytes(memory_);
+    if (!memory || *memory < kLeastMemory)
+      throw usage_error(fmt::format("--memory: expected at least 64M, found {}", memory_),
+                        "bytes, or a whole number with K, M or G, e.g. 512M");
+    options.memory = *memory;
     const spectral::BackendChoice chosen = spectral::choose_backend(backend_, device_);
     options.backend = chosen.name;
     options.simd = spectral::simd_in_use();
@@ -202,6 +222,26 @@ class ProfileCommand : public Command {
       }
       progress->advance();
     });
+  }
+
+  // One line of KEY=VALUE that programs can read: seconds of wall time, of CPU time in all and by phase; then
+  // what was computed.
+  static void print_timing(const ProfileReport& report, const PhaseClock& clock, double wall,
+                           Console& console) {
+    double all = 0;
+    std::string phases;
+    for (int p = 0; p < static_cast<int>(Phase::kCount); ++p) {
+      const double seconds = clock.seconds(static_cast<Phase>(p));
+      all += seconds;
+      phases += fmt::format(" {}={:.4f}", phase_name(static_cast<Phase>(p)), seconds);
+    }
+    console.detail(fmt::format("timing: wall={:.4f} cpu={:.4f}{}", wall, all, phases));
+    for (const ScoringFacts& pass : report.passes)
+      console.detail(
+          fmt::format("pass: vector_bytes={} batches={} lanes={} swept_batches={} swept_lanes={} "
+                      "peak_vector_bytes={} peak_result_bytes={}",
+                      pass.vector_bytes, pass.batches, pass.lanes, pass.swept_batches, pass.swept_lanes,
+                      pass.peak_vectors, pass.peak_results));
   }
 
   static void print(const ProfileReport& report, Console& console, bool to_stdout) {
@@ -225,7 +265,7 @@ class ProfileCommand : public Command {
   ProfileOptions options_;
   OutputOptions output_;
   std::string config_, trust_, backend_ = "auto", heads_, selection_, split_ = "operational",
-                               metrics_ = metric_names(ScoringOptions{}), digest_ = "full";
+                               metrics_ = metric_names(ScoringOptions{}), digest_ = "full", memory_ = "512M";
   std::optional<std::int64_t> window_;
   std::vector<std::string> tasks_;
   int device_ = -1;

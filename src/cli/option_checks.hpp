@@ -3,7 +3,9 @@
 #include <CLI/CLI.hpp>
 #include <charconv>
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <string_view>
 
 namespace rope::cli {
 
@@ -15,6 +17,23 @@ inline std::string check_seed(const std::string& text) {
   return parsed.ec == std::errc() && parsed.ptr == end
              ? std::string()
              : "expected a whole number from 0 to 18446744073709551615, found " + text;
+}
+
+/// Bytes of "1048576", "1024K", "1M" or "2G" (powers of 1024); nothing where it is no such number or has more
+/// than 62 bits.
+inline std::optional<std::int64_t> parse_bytes(const std::string& text) {
+  std::int64_t value = 0;
+  const char* end = text.data() + text.size();
+  const auto parsed = std::from_chars(text.data(), end, value);
+  if (parsed.ec != std::errc() || value < 0) return std::nullopt;
+  int shift = 0;
+  if (parsed.ptr != end) {
+    const std::size_t unit = std::string_view("KMGT").find(*parsed.ptr);
+    if (parsed.ptr + 1 != end || unit == std::string_view::npos) return std::nullopt;
+    shift = 10 * (static_cast<int>(unit) + 1);
+  }
+  if (value > (std::int64_t{1} << 62) >> shift) return std::nullopt;
+  return value << shift;
 }
 
 }  // namespace rope::cli

@@ -3,9 +3,12 @@
 #include <omp.h>
 
 #include <algorithm>
+#include <mutex>
 #include <new>
 #include <ostream>
 #include <stdexcept>
+#include <system_error>
+#include <thread>
 
 #include "cli/command_app.hpp"
 #include "cli/generate.hpp"
@@ -93,6 +96,27 @@ void parse(CommandApp& command, std::vector<std::string> arguments) {
   }
 }
 
+/// OpenMP ends the program when the system refuses a thread; so many more than there are cores are tried out.
+void require_threads(int count) {
+  if (count <= static_cast<int>(std::thread::hardware_concurrency())) return;
+  std::mutex all_there;
+  std::vector<std::thread> threads;
+  bool refused = false;
+  {
+    const std::lock_guard hold(all_there);
+    try {
+      for (int t = 0; t < count; ++t) threads.emplace_back([&] { const std::lock_guard wait(all_there); });
+    } catch (const std::system_error&) {
+      refused = true;
+    }
+  }
+  for (std::thread& thread : threads) thread.join();
+  if (refused)
+    throw usage_error("--threads " + std::to_string(count) + ": the system allows only " +
+                          std::to_string(threads.size()) + " more threads",
+                      "ask for fewer; more than the cores gain nothing");
+}
+
 int run_command(CommandApp& command, const std::vector<std::string>& arguments, const Streams& streams) {
   try {
     parse(command, arguments);
@@ -111,6 +135,7 @@ int run_command(CommandApp& command, const std::vector<std::string>& arguments, 
     throw usage_error(error.what(), "unset ROPE_PROFILER_SIMD to use the best one");
   }
   Console console(streams, command.quiet(), command.verbose());
+  require_threads(command.threads());
   omp_set_num_threads(command.threads());
   return command.command().run(console, command.threads());
 }

@@ -148,6 +148,38 @@ TEST_CASE("profile: the same bytes for any number of threads") {
   CHECK(bytes[0] == bytes[2]);
 }
 
+TEST_CASE("profile: --memory and --verbose change no byte; bad sizes are refused") {
+  TempDir folder;
+  const std::string cache = write_random(folder, "cache.h5", {.examples = 9});
+  const std::string bytes = read_file(profile_of(folder, "p.h5", {cache}));
+  int n = 0;
+  for (const std::string memory : {"64M", "65536K", "67108864", "2G", "1T"})
+    CHECK(read_file(profile_of(folder, "m" + std::to_string(n++), {cache, "--memory", memory})) == bytes);
+  for (const std::string memory :
+       {"63M", "0", "1", "-512M", "512m", "512MB", "1.5G", "M", "9999999999999999999", "9000000000T"})
+    check_failure(run_program({"profile", cache, "--memory=" + memory}), 2, {"--memory", "64M", memory});
+
+  const ProgramResult told = run_program({"profile", cache, "-v", "-o", folder / "v.h5"});
+  REQUIRE(told.exit_code == 0);
+  CHECK(read_file(folder / "v.h5") == bytes);
+  for (const char* key : {"timing: wall=", " cpu=", " reading=", " coefficients=", " plans=", " moments=",
+                          " sweep=", " writing=", " digests=", " other=", "pass: vector_bytes="})
+    CHECK_MESSAGE(told.err.find(key) != std::string::npos, key);
+  const auto passes = [&](const ProgramResult& result) {
+    std::vector<std::int64_t> read;
+    for (std::size_t at = 0; (at = result.err.find("vector_bytes=", at)) != std::string::npos;) {
+      at += 13;
+      if (result.err.compare(at - 18, 5, "peak_") != 0) read.push_back(std::stoll(result.err.substr(at)));
+    }
+    return read;
+  };
+  // All heads once; then one of 8 heads with its key head. 2 tasks, 9 examples, 16 lanes of 2 bytes.
+  CHECK(passes(told) ==
+        std::vector<std::int64_t>{2 * 9 * 32 * 2 * (4 * 2 + 2 * 6), 2 * 9 * 32 * (2 * 2 + 6)});
+  CHECK(passes(run_program({"profile", cache, "-v", "--heads", "all"})).size() == 1);
+  CHECK(passes(run_program({"profile", cache, "-v", "--metrics", "semantic"})).size() == 1);
+}
+
 TEST_CASE("profile: files may come in any order and one cache may be split, by examples and by layers") {
   TempDir folder;
   const CacheSpec whole = random_cache({.num_layers = 3, .examples = 5});

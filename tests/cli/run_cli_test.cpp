@@ -64,6 +64,7 @@ TEST_CASE("every command has help with its options and an example") {
     check_failure(run_program({name, "--no-such-option"}), 2, {name, "unknown option '--no-such-option'"});
     check_failure(run_program({name, "--threads", "0"}), 2, {name, "--threads"});
     check_failure(run_program({name, "--threads", "x"}), 2, {name, "--threads"});
+    check_failure(run_program({name, "--threads", "1025"}), 2, {name, "--threads"});
   }
 }
 
