@@ -27,7 +27,7 @@ class WindowMoments {
   /// Single-threaded; may be called by many threads at once.
   void evaluate(const CoefficientBatch& batch, std::span<double> mean, std::span<double> variance) const;
 
-  /// Columns of the two factors, cosine and sine block together: what evaluate costs is h times this.
+  /// Columns of the two factors, cosine and sine block together: evaluate costs at most h times this.
   int rank() const;
 
  private:

@@ -20,23 +20,24 @@ using V = hn::Vec<D>;
 
 /// square[v] += sum over the columns of (sum_n factor[n] u[n][v])^2.
 template <int kV>
-HWY_INLINE void AddSquares(const std::vector<double>& factor, const double* HWY_RESTRICT u, std::size_t h,
+HWY_INLINE void AddSquares(const MomentFactor& factor, const double* HWY_RESTRICT u, std::size_t h,
                            V (&square)[kV]) {
   const D d;
   const std::size_t lanes = hn::Lanes(d);
-  for (std::size_t tile = 0; tile < factor.size(); tile += h * kTileColumns) {
+  const double* HWY_RESTRICT table = factor.table.data();
+  for (std::size_t tile = 0; tile < factor.tiles; ++tile) {
     V acc[kTileColumns][kV];
     for (auto& column : acc) {
       for (V& a : column) a = hn::Zero(d);
     }
-    const double* HWY_RESTRICT table = factor.data() + tile;
-    for (std::size_t n = 0; n < h; ++n) {
+    for (std::size_t n = tile * kTileColumns; n < h; ++n) {
       V x[kV];
       for (int v = 0; v < kV; ++v) x[v] = hn::LoadU(d, u + (n * kV + v) * lanes);
       for (std::size_t k = 0; k < kTileColumns; ++k) {
-        const V t = hn::Set(d, table[n * kTileColumns + k]);
+        const V t = hn::Set(d, table[k]);
         for (int v = 0; v < kV; ++v) acc[k][v] = hn::MulAdd(t, x[v], acc[k][v]);
       }
+      table += kTileColumns;
     }
     for (auto& column : acc) {
       for (int v = 0; v < kV; ++v) square[v] = hn::MulAdd(column[v], column[v], square[v]);
@@ -57,13 +58,15 @@ void EvaluateLanes(const MomentFactors& factors, const CoefficientBatch& batch, 
   for (std::size_t n = 0; n < h; ++n) {
     const V c = hn::Set(d, factors.phase[2 * n]), s = hn::Set(d, factors.phase[2 * n + 1]);
     const V weight = hn::Set(d, factors.weight[n]);
+    double* even = u + factors.cosine.place[n] * kV * lanes;
+    double* odd = u + (h + factors.sine.place[n]) * kV * lanes;
     for (int v = 0; v < kV; ++v) {
       const V re = hn::LoadU(d, batch.re.data() + n * batch.stride + first + v * lanes);
       const V im = hn::LoadU(d, batch.im.data() + n * batch.stride + first + v * lanes);
       const V centred = hn::MulSub(re, c, hn::Mul(im, s));
       average[v] = hn::MulAdd(weight, centred, average[v]);
-      hn::StoreU(centred, d, u + (n * kV + v) * lanes);
-      hn::StoreU(hn::MulAdd(re, s, hn::Mul(im, c)), d, u + ((h + n) * kV + v) * lanes);
+      hn::StoreU(centred, d, even + v * lanes);
+      hn::StoreU(hn::MulAdd(re, s, hn::Mul(im, c)), d, odd + v * lanes);
     }
   }
   AddSquares<kV>(factors.cosine, u, h, square);

@@ -10,13 +10,20 @@ namespace rope::spectral {
 /// Columns of a factor that one register tile of the kernel computes.
 inline constexpr std::size_t kTileColumns = 4;
 
+/// Factor of one covariance block. Its rows are in the order of the pivots, so that column k is zero above
+/// row k and a tile of columns needs no row above its first.
+struct MomentFactor {
+  std::size_t tiles = 0;
+  std::vector<double> table;       ///< tile by tile: [h - 4 tile][4]
+  std::vector<std::size_t> place;  ///< [h] row of each frequency
+};
+
 /// What evaluation needs of a (grid, window).
 struct MomentFactors {
   std::size_t h = 0;
   std::vector<double> phase;   ///< [h][cos, sin] of omega at the window centre
   std::vector<double> weight;  ///< [h] mean of cos(t omega) over the window, t from the centre
-  std::vector<double> cosine;  ///< [columns / 4][h][4] factor of the covariance of cos(t omega)
-  std::vector<double> sine;    ///< the same of sin(t omega)
+  MomentFactor cosine, sine;   ///< of the covariances of cos(t omega) and sin(t omega)
 };
 
 /// Lanes first_lane ... + simd width * 3 - 1 of the batch, as far as padding goes; returns how many lanes
