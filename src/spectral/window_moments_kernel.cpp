@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "spectral/adjacent_sweep_kernel.hpp"
+#include "spectral/mirrored_sweep_kernel.hpp"
 #include "spectral/simd_targets.hpp"
 
 #undef HWY_TARGET_INCLUDE

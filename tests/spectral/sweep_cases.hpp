@@ -15,7 +15,7 @@
 namespace rope::test {
 
 /// How the |z_n| of a case are spread over the frequencies.
-enum class Spread { kWhite, kSlowOnly, kFastOnly, kOne };
+enum class Spread { kWhite, kSlowOnly, kSlowHeavy, kFastOnly, kOne };
 
 /// One grid, window and batch of vectors that every implementation of the sweep and the moments is held to.
 struct SweepCase {
@@ -50,6 +50,9 @@ inline std::vector<reference::Vector> make_vectors(std::size_t count, std::size_
       const bool keep = spread == Spread::kWhite || (spread == Spread::kSlowOnly && 8 * n >= 7 * h) ||
                         (spread == Spread::kFastOnly && 8 * n < h) || (spread == Spread::kOne && n == v % h);
       if (keep) vector.z[n] = z;
+      // Aligned and slow: the largest scores that a norm allows, as attention sinks have them.
+      if (spread == Spread::kSlowHeavy)
+        vector.z[n] = n < h / 2 ? 0.05 * z : std::complex<double>(std::abs(z), 0.1 * z.imag());
     }
     const double norm = static_cast<double>(reference::norm(vector));
     for (auto& z : vector.z) z *= norm > 0 ? size * std::numbers::sqrt2 / norm : 0.0;
@@ -73,8 +76,8 @@ inline spectral::CoefficientBatch make_batch(const std::vector<reference::Vector
   return batch;
 }
 
-/// The case table. Windows sit around the block of the CPU sweep: 128 distances, 64 for h > 128, and one
-/// distance is shared by two blocks.
+/// The case table. Windows sit around the blocks of the CPU sweeps: 128 distances (64 in float64 for h > 128)
+/// within 2048, and one distance is shared by two blocks.
 inline std::vector<SweepCase> sweep_cases() {
   std::vector<SweepCase> cases;
   const auto add = [&](const std::string& name, std::vector<double> omega, std::int64_t window, Spread spread,
@@ -84,7 +87,8 @@ inline std::vector<SweepCase> sweep_cases() {
                      window, make_vectors(count, h, spread, size, 1000 * cases.size() + 7)});
   };
   for (std::int64_t window :
-       {2, 3, 4, 5, 9, 63, 64, 65, 127, 128, 129, 130, 257, 258, 386, 387, 2049, 2177}) {
+       {2,   3,   4,   5,   9,   63,   64,   65,   127,  128,  129,  130,  131,  192, 193,
+        194, 257, 258, 386, 387, 1024, 1025, 1026, 2047, 2048, 2049, 2050, 2177, 4097}) {
     add("white", geometric_grid(1e6, 16), window, Spread::kWhite, 2.0, 13);
   }
   for (std::size_t h : {1, 2, 3, 31, 64, 128})
@@ -97,6 +101,10 @@ inline std::vector<SweepCase> sweep_cases() {
     add("size " + std::to_string(std::log10(size)), geometric_grid(1e6, 64), 1000, Spread::kWhite, size, 5);
   add("slow only", geometric_grid(1e6, 64), 3000, Spread::kSlowOnly, 4.0, 5);
   add("very slow only", geometric_grid(1e10, 64), 3000, Spread::kSlowOnly, 4.0, 5);
+  for (double size : {1e-6, 12.0, 45.0})
+    add("slow, size " + std::to_string(size), geometric_grid(1e6, 64), 5000, Spread::kSlowHeavy, size, 6);
+  add("slow only, short", geometric_grid(1e6, 64), 200, Spread::kSlowOnly, 4.0, 5);
+  add("hardly any frequency", {1e-9, 1e-30, 1e-200}, 3000, Spread::kWhite, 2.0, 3);
   add("fast only", geometric_grid(1e6, 64), 3000, Spread::kFastOnly, 4.0, 5);
   add("one pair", geometric_grid(5e5, 12), 3000, Spread::kOne, 4.0, 12);
   add("long", geometric_grid(1e6, 64), 8999, Spread::kWhite, 3.0, 3);

@@ -1,4 +1,4 @@
-#include "spectral/adjacent_sweep_kernel.hpp"
+#include "spectral/mirrored_sweep_kernel.hpp"
 
 #include <algorithm>
 #include <cfloat>
@@ -8,7 +8,7 @@
 #include "spectral/simd_targets.hpp"
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "spectral/adjacent_sweep_kernel.cpp"
+#define HWY_TARGET_INCLUDE "spectral/mirrored_sweep_kernel.cpp"
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
@@ -34,7 +34,7 @@ struct Totals {
 
 /// u = z e^{i centre omega} and its sum over n, for a fresh centre.
 template <int kV>
-HWY_NOINLINE void SeedBlock(const SweepPlan::Impl& plan, const SweepGroup& group, double centre, double* u) {
+HWY_NOINLINE void SeedBlock(const MirroredPlan& plan, const MirroredGroup& group, double centre, double* u) {
   const D d;
   const std::size_t lanes = hn::Lanes(d), width = kV * lanes, h = plan.omega.size();
   for (std::size_t n = 0; n < h; ++n) {
@@ -51,7 +51,7 @@ HWY_NOINLINE void SeedBlock(const SweepPlan::Impl& plan, const SweepGroup& group
 
 /// Turns u from one block's centre to the next one's.
 template <int kV>
-HWY_NOINLINE void AdvanceBlock(const SweepPlan::Impl& plan, double* u) {
+HWY_NOINLINE void AdvanceBlock(const MirroredPlan& plan, double* u) {
   const D d;
   const std::size_t lanes = hn::Lanes(d), width = kV * lanes, h = plan.omega.size();
   for (std::size_t n = 0; n < h; ++n) {
@@ -87,7 +87,7 @@ HWY_INLINE void TileSums(const double* HWY_RESTRICT table, const double* HWY_RES
 /// S(centre + t) - S(centre) into row `half + t` of rows, for offsets |t| up to `reach`: even part from Re u,
 /// odd part from Im u.
 template <int kV>
-HWY_NOINLINE void FillRows(const SweepPlan::Impl& plan, const double* HWY_RESTRICT u, std::size_t reach,
+HWY_NOINLINE void FillRows(const MirroredPlan& plan, const double* HWY_RESTRICT u, std::size_t reach,
                            double* HWY_RESTRICT rows) {
   const D d;
   const std::size_t lanes = hn::Lanes(d), width = kV * lanes, h = plan.omega.size();
@@ -196,9 +196,9 @@ HWY_NOINLINE void CountAliased(const double* HWY_RESTRICT rows, std::size_t firs
 }
 
 /// Counts rows first ... last - 1 with S < 0; where |S| is within its rounding error the sign is that of
-/// `DirectScore`.
+/// direct_score.
 template <int kV>
-HWY_NOINLINE void CountNegative(const SweepPlan::Impl& plan, const SweepGroup& group,
+HWY_NOINLINE void CountNegative(const MirroredPlan& plan, const MirroredGroup& group,
                                 const double* HWY_RESTRICT rows, std::size_t first, std::size_t last,
                                 std::int64_t centre, const V* base, const V* doubt,
                                 Totals* HWY_RESTRICT totals) {
@@ -215,7 +215,9 @@ HWY_NOINLINE void CountNegative(const SweepPlan::Impl& plan, const SweepGroup& g
         const double distance =
             static_cast<double>(centre + static_cast<std::int64_t>(r)) - static_cast<double>(plan.half);
         for (std::size_t p = 0; p < lanes; ++p) {
-          if (std::abs(values[p]) < bounds[p]) values[p] = direct_score(plan, group, v * lanes + p, distance);
+          if (std::abs(values[p]) < bounds[p])
+            values[p] = direct_score(plan.omega, group.re + v * lanes + p, group.im + v * lanes + p,
+                                     group.stride, group.constant[v * lanes + p], distance);
         }
         score = hn::Load(d, values);
       }
@@ -227,7 +229,7 @@ HWY_NOINLINE void CountNegative(const SweepPlan::Impl& plan, const SweepGroup& g
 
 /// Bound on the rounding error of S + c_0 as the kernel computes it, with a margin of two.
 template <int kV>
-HWY_NOINLINE void ErrorBounds(const SweepPlan::Impl& plan, const SweepGroup& group, V* doubt) {
+HWY_NOINLINE void ErrorBounds(const MirroredPlan& plan, const MirroredGroup& group, V* doubt) {
   const D d;
   const std::size_t lanes = hn::Lanes(d), h = plan.omega.size();
   for (int v = 0; v < kV; ++v) {
@@ -241,10 +243,10 @@ HWY_NOINLINE void ErrorBounds(const SweepPlan::Impl& plan, const SweepGroup& gro
 }
 
 template <int kV>
-void Finish(const SweepPlan::Impl& plan, const SweepGroup& group, const Totals* totals) {
+void Finish(const MirroredWindow& window, const MirroredGroup& group, const Totals* totals) {
   const D d;
   const std::size_t lanes = hn::Lanes(d);
-  const V steps = hn::Set(d, static_cast<double>(plan.window - 1));
+  const V steps = hn::Set(d, static_cast<double>(window.window - 1));
   for (int v = 0; v < kV; ++v) {
     const Totals& t = totals[v];
     if (group.mean) hn::StoreU(hn::Div(t.sum, steps), d, group.mean + v * lanes);
@@ -257,8 +259,9 @@ void Finish(const SweepPlan::Impl& plan, const SweepGroup& group, const Totals* 
 }
 
 template <int kV>
-void SweepLanes(const SweepPlan::Impl& plan, const SweepGroup& group) {
+void SweepLanes(const MirroredWindow& window, const MirroredGroup& group) {
   const D d;
+  const MirroredPlan& plan = window.plan;
   const std::size_t lanes = hn::Lanes(d), width = kV * lanes, h = plan.omega.size();
   double *u = group.scratch, *rows = group.scratch + 2 * h * width;
   const bool with_constant = group.softcap > 0;
@@ -269,9 +272,9 @@ void SweepLanes(const SweepPlan::Impl& plan, const SweepGroup& group) {
     t.top = hn::Set(d, -DBL_MAX);
   }
   if (group.negative) ErrorBounds<kV>(plan, group, doubt);
-  for (std::int64_t index = 0; index < plan.blocks; ++index) {
-    const SweepBlock block = plan.block(index);
-    const bool last_block = index == plan.blocks - 1;
+  for (std::int64_t index = 0; index < window.blocks; ++index) {
+    const MirroredBlock block = window.block(index);
+    const bool last_block = index == window.blocks - 1;
     // The last block may be shorter, which moves its centre.
     if (index % kReseed == 0 || last_block) {
       SeedBlock<kV>(plan, group, static_cast<double>(block.centre), u);
@@ -296,17 +299,17 @@ void SweepLanes(const SweepPlan::Impl& plan, const SweepGroup& group) {
     if (group.negative)
       CountNegative<kV>(plan, group, rows, first, end, block.centre, full_score, doubt, totals);
   }
-  Finish<kV>(plan, group, totals);
+  Finish<kV>(window, group, totals);
 }
 
-void SweepVectors(const SweepPlan::Impl& plan, const SweepGroup& group, std::size_t vectors) {
+void SweepVectors(const MirroredWindow& window, const MirroredGroup& group, std::size_t vectors) {
   switch (vectors) {
     case 1:
-      return SweepLanes<1>(plan, group);
+      return SweepLanes<1>(window, group);
     case 2:
-      return SweepLanes<2>(plan, group);
+      return SweepLanes<2>(window, group);
     default:
-      return SweepLanes<3>(plan, group);
+      return SweepLanes<3>(window, group);
   }
 }
 
@@ -322,23 +325,24 @@ namespace rope::spectral {
 HWY_EXPORT(SweepVectors);
 HWY_EXPORT(VectorLanes);
 
-double direct_score(const SweepPlan::Impl& plan, const SweepGroup& group, std::size_t lane, double distance) {
+double direct_score(std::span<const double> omega, const double* re, const double* im, std::size_t stride,
+                    double constant, double distance) {
   double sum = 0;
-  for (std::size_t n = 0; n < plan.omega.size(); ++n) {
-    const Phase e = phase_at(distance, plan.omega[n]);
-    sum += group.re[n * group.stride + lane] * e.cos - group.im[n * group.stride + lane] * e.sin;
+  for (std::size_t n = 0; n < omega.size(); ++n) {
+    const Phase e = phase_at(distance, omega[n]);
+    sum += re[n * stride] * e.cos - im[n * stride] * e.sin;
   }
-  return sum + group.constant[lane];
+  return sum + constant;
 }
 
 std::size_t simd_lanes() { return HWY_DYNAMIC_DISPATCH(VectorLanes)(); }
 
-std::size_t sweep_scratch_size(const SweepPlan::Impl& plan) {
+std::size_t mirrored_scratch_size(const MirroredPlan& plan) {
   return kGroupVectors * simd_lanes() * (2 * plan.omega.size() + 2 * plan.half + 1);
 }
 
-void sweep_group(const SweepPlan::Impl& plan, const SweepGroup& group, std::size_t vectors) {
-  HWY_DYNAMIC_DISPATCH(SweepVectors)(plan, group, vectors);
+void mirrored_group(const MirroredWindow& window, const MirroredGroup& group, std::size_t vectors) {
+  HWY_DYNAMIC_DISPATCH(SweepVectors)(window, group, vectors);
 }
 
 }  // namespace rope::spectral

@@ -1,0 +1,296 @@
+// Sums over one inner block of the compressed sweep; included once per SIMD target, after highway.h.
+#if defined(ROPE_SPECTRAL_COMPRESSED_BLOCK_INL) == defined(HWY_TARGET_TOGGLE)
+#ifdef ROPE_SPECTRAL_COMPRESSED_BLOCK_INL
+#undef ROPE_SPECTRAL_COMPRESSED_BLOCK_INL
+#else
+#define ROPE_SPECTRAL_COMPRESSED_BLOCK_INL
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace rope::spectral {
+namespace HWY_NAMESPACE {
+
+namespace hn = hwy::HWY_NAMESPACE;
+using D = hn::ScalableTag<float>;
+using V = hn::Vec<D>;
+using DI = hn::RebindToSigned<D>;
+
+constexpr std::size_t kTiles = kInnerHalf / kPlanTile;
+
+#if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX3_DL
+#define ROPE_EXP_TABLE 1
+#else
+#define ROPE_EXP_TABLE 0
+#endif
+
+// Logits are held in units of ln 2 / kExpSteps. With 512-bit registers one of them holds a table of
+// 2^(i / 16), which leaves a polynomial of degree 2 in place of 5: the multipliers are the bottleneck.
+constexpr int kExpShift = ROPE_EXP_TABLE ? 4 : 0;
+constexpr int kExpSteps = 1 << kExpShift;
+/// Logits are clamped to +-2^kLogitLimit, whose squares float32 still holds.
+constexpr int kLogitLimit = 62;
+
+/// 2^(x / kExpSteps) for |x| <= 126 kExpSteps, relative error below 5e-7. Polynomials interpolate at
+/// Chebyshev nodes.
+class Exp2 {
+ public:
+  Exp2() {
+#if ROPE_EXP_TABLE
+    // The index << 19 is taken off, so that adding it back brings the exponent alone.
+    HWY_ALIGN static constexpr float kPowers[16] = {
+        0x1.0p+0f,      0x1.0b5586p+0f, 0x1.172b84p+0f, 0x1.2387a6p+0f, 0x1.306fep+0f,  0x1.3dea64p+0f,
+        0x1.4bfdaep+0f, 0x1.5ab07ep+0f, 0x1.6a09e6p+0f, 0x1.7a1148p+0f, 0x1.8ace54p+0f, 0x1.9c4918p+0f,
+        0x1.ae89fap+0f, 0x1.c199bep+0f, 0x1.d5818ep+0f, 0x1.ea4afap+0f};
+    const DI di;
+    const auto index = hn::ShiftLeft<23 - kExpShift>(hn::Iota(di, 0));
+    table_ = hn::BitCast(D(), hn::Sub(hn::BitCast(di, hn::Load(D(), kPowers)), index));
+#endif
+  }
+
+  HWY_INLINE V operator()(V x) const {
+    const D d;
+    const DI di;
+    const V magic = hn::Set(d, 12582912.0f);  // 1.5 * 2^23: the sum's low bits are the whole number
+    const V shifted = hn::Add(x, magic);
+    const V f = hn::Sub(x, hn::Sub(shifted, magic));
+    const auto k = hn::BitCast(di, shifted);
+    const auto exponent = hn::ShiftLeft<23 - kExpShift>(k);
+#if ROPE_EXP_TABLE
+    const V entry = hn::TableLookupLanes(table_, hn::Indices512<float>{k.raw});  // takes the low 4 bits
+    const V power = hn::BitCast(d, hn::Add(hn::BitCast(di, entry), exponent));
+    V p = hn::MulAdd(hn::Set(d, 0x1.ebff917b2920fp-11f), f, hn::Set(d, 0x1.62e9840770dd1p-5f));
+    p = hn::MulAdd(p, f, hn::Set(d, 1.0f));
+    return hn::Mul(power, p);
+#else
+    V p = hn::MulAdd(hn::Set(d, 0x1.5f0890162f5ebp-10f), f, hn::Set(d, 0x1.3d1070527b175p-7f));
+    p = hn::MulAdd(p, f, hn::Set(d, 0x1.c6af6cdbbdca4p-5f));
+    p = hn::MulAdd(p, f, hn::Set(d, 0x1.ebf906e26e848p-3f));
+    p = hn::MulAdd(p, f, hn::Set(d, 0x1.62e4302fc6268p-1f));
+    p = hn::MulAdd(p, f, hn::Set(d, 0x1.0000014413897p+0f));
+    return hn::BitCast(d, hn::Add(hn::BitCast(di, p), exponent));
+#endif
+  }
+
+ private:
+#if ROPE_EXP_TABLE
+  V table_;
+#endif
+};
+
+#undef ROPE_EXP_TABLE
+
+/// acc[r][v] += sum_k table[4 k + r] x[k][v] for k in [first, last), in index order.
+template <int kV>
+HWY_INLINE void TileSums(const float* HWY_RESTRICT table, const float* HWY_RESTRICT x, std::size_t first,
+                         std::size_t last, V (&acc)[kPlanTile][kV]) {
+  const D d;
+  const std::size_t lanes = hn::Lanes(d);
+  for (std::size_t k = first; k < last; ++k) {
+    V value[kV];
+    for (int v = 0; v < kV; ++v) value[v] = hn::Load(d, x + (k * kV + v) * lanes);
+    for (std::size_t r = 0; r < kPlanTile; ++r) {
+      const V t = hn::Set(d, table[k * kPlanTile + r]);
+      for (int v = 0; v < kV; ++v) acc[r][v] = hn::MulAdd(t, value[v], acc[r][v]);
+    }
+  }
+}
+
+template <int kV>
+HWY_INLINE void Clear(V (&acc)[kPlanTile][kV]) {
+  for (auto& row : acc) {
+    for (V& a : row) a = hn::Zero(D());
+  }
+}
+
+/// Coefficients of one inner block, [even_size() or odd_size()][kV vectors], and S(c) less the offset,
+/// [kV vectors].
+struct Block {
+  const CompressedPlan* plan;
+  const float *even, *odd, *centre;
+};
+
+/// float32 sums over one inner block, which are folded into float64 after it.
+template <int kV>
+struct BlockSums {
+  V step[kV];                // max(|dE|, |dO|): half of what two mirrored differences add
+  V top[kV];                 // largest |difference|, over all blocks
+  V weight[kV], square[kV];  // 2^logit and its square
+};
+
+/// 2^logit and its square are added. A clamp changes nothing on lanes that do not need it.
+template <int kV, bool kClamp>
+HWY_INLINE void Weigh(const Exp2& exp2, V x, int v, BlockSums<kV>& sums) {
+  const D d;
+  if constexpr (kClamp) {
+    const V limit = hn::Set(d, static_cast<float>(kLogitLimit * kExpSteps));
+    x = hn::Min(hn::Max(x, hn::Neg(limit)), limit);
+  }
+  const V e = exp2(x);
+  sums.weight[v] = hn::Add(sums.weight[v], e);
+  sums.square[v] = hn::MulAdd(e, e, sums.square[v]);
+}
+
+/// |x + y| + |x - y| = 2 max(|x|, |y|) and max(|x + y|, |x - y|) = |x| + |y|.
+template <int kV>
+HWY_INLINE void AddMirrored(V x, V y, int v, BlockSums<kV>& sums) {
+  x = hn::Abs(x);
+  y = hn::Abs(y);
+  sums.step[v] = hn::Add(sums.step[v], hn::Max(x, y));
+  sums.top[v] = hn::Max(sums.top[v], hn::Add(x, y));
+}
+
+/// One whole inner block: 2 kInnerHalf differences, distances c - kInnerHalf ... c + kInnerHalf - 1. The sums
+/// of tile j are taken between the multiply-adds of tile j + 1, so that the multiply, add and shuffle units
+/// all have work.
+template <int kV, bool kDiff, bool kExp, bool kClamp>
+HWY_NOINLINE void WholeBlock(const Block& block, BlockSums<kV>& result) {
+  const D d;
+  const std::size_t lanes = hn::Lanes(d), width = kV * lanes;
+  const std::size_t ke = block.plan->even_size(), ko = block.plan->odd_size();
+  const float *even_table = block.plan->even_table.data(), *odd_table = block.plan->odd_table.data();
+  HWY_ALIGN float rows[2 * kPlanTile * kV * HWY_MAX_BYTES / sizeof(float)];
+  float *even_rows = rows, *odd_rows = rows + kPlanTile * width;
+  const Exp2 exp2;
+  BlockSums<kV> sums = result;
+  V last_even[kV], last_odd[kV], centre[kV];
+  for (int v = 0; v < kV; ++v) {
+    last_even[v] = last_odd[v] = hn::Zero(d);
+    centre[v] = hn::Load(d, block.centre + v * lanes);
+  }
+  const auto take = [&](std::size_t r, bool block_end) HWY_ATTR {
+    for (int v = 0; v < kV; ++v) {
+      const V e = hn::Load(d, even_rows + r * width + v * lanes);
+      const V o = hn::Load(d, odd_rows + r * width + v * lanes);
+      if constexpr (kDiff) {
+        AddMirrored<kV>(hn::Sub(e, last_even[v]), hn::Sub(o, last_odd[v]), v, sums);
+        last_even[v] = e;
+        last_odd[v] = o;
+      }
+      if constexpr (kExp) {
+        const V x = hn::Add(centre[v], e);
+        // The distance c + kInnerHalf belongs to the next block; the centre takes its place.
+        Weigh<kV, kClamp>(exp2, block_end ? centre[v] : hn::Add(x, o), v, sums);
+        Weigh<kV, kClamp>(exp2, hn::Sub(x, o), v, sums);
+      }
+    }
+  };
+  constexpr std::size_t kSteps = kPlanTile / 2;  // rows of the tile before that each half of this one takes
+  V e[kPlanTile][kV], o[kPlanTile][kV];
+  for (std::size_t tile = 0; tile < kTiles; ++tile) {
+    const float *et = even_table + tile * ke * kPlanTile, *ot = odd_table + tile * ko * kPlanTile;
+    Clear<kV>(e);
+    for (std::size_t i = 0; i < kSteps; ++i) {
+      TileSums<kV>(et, block.even, i * ke / kSteps, (i + 1) * ke / kSteps, e);
+      if (tile > 0) take(i, false);
+    }
+    Clear<kV>(o);
+    for (std::size_t i = 0; i < kSteps; ++i) {
+      TileSums<kV>(ot, block.odd, i * ko / kSteps, (i + 1) * ko / kSteps, o);
+      if (tile > 0) take(kSteps + i, false);
+    }
+    for (std::size_t r = 0; r < kPlanTile; ++r) {
+      for (int v = 0; v < kV; ++v) {
+        hn::Store(e[r][v], d, even_rows + r * width + v * lanes);
+        hn::Store(o[r][v], d, odd_rows + r * width + v * lanes);
+      }
+    }
+  }
+  for (std::size_t r = 0; r < kPlanTile; ++r) take(r, r == kPlanTile - 1);
+  result = sums;
+}
+
+/// Which offsets of a block count: differences up to offset `end`, distances up to `last`; all from
+/// -kInnerHalf on. A whole block has end = kInnerHalf, last = end - 1; the window's last one last = end.
+struct Part {
+  int end = static_cast<int>(kInnerHalf), last = static_cast<int>(kInnerHalf) - 1;
+};
+
+/// Calls row(t, e, o, v) for t = 1 ... kInnerHalf, rising.
+template <int kV, class Row>
+HWY_INLINE void ForRows(const Block& block, const Row& row) {
+  const std::size_t ke = block.plan->even_size(), ko = block.plan->odd_size();
+  V e[kPlanTile][kV], o[kPlanTile][kV];
+  for (std::size_t tile = 0; tile < kTiles; ++tile) {
+    Clear<kV>(e);
+    Clear<kV>(o);
+    TileSums<kV>(block.plan->even_table.data() + tile * ke * kPlanTile, block.even, 0, ke, e);
+    TileSums<kV>(block.plan->odd_table.data() + tile * ko * kPlanTile, block.odd, 0, ko, o);
+    for (std::size_t r = 0; r < kPlanTile; ++r) {
+      for (int v = 0; v < kV; ++v) row(static_cast<int>(tile * kPlanTile + r + 1), e[r][v], o[r][v], v);
+    }
+  }
+}
+
+/// Differences and logits of any part of a block, added in the order of WholeBlock, so that on a whole block
+/// both give the same bytes.
+template <int kV, bool kDiff, bool kExp>
+HWY_NOINLINE void PartBlock(const Block& block, const Part& part, BlockSums<kV>& sums) {
+  const D d;
+  const std::size_t lanes = hn::Lanes(d);
+  const Exp2 exp2;
+  V last_even[kV], last_odd[kV], centre[kV];
+  for (int v = 0; v < kV; ++v) {
+    last_even[v] = last_odd[v] = hn::Zero(d);
+    centre[v] = hn::Load(d, block.centre + v * lanes);
+  }
+  ForRows<kV>(block, [&](int t, V e, V o, int v) HWY_ATTR {
+    if constexpr (kDiff) {
+      const V x = hn::Sub(e, last_even[v]), y = hn::Sub(o, last_odd[v]);
+      const bool up = t <= part.end, down = 1 - t <= part.end;
+      if (up && down) {
+        AddMirrored<kV>(x, y, v, sums);
+      } else if (down) {
+        const V step = hn::Abs(hn::Sub(x, y));
+        sums.step[v] = hn::MulAdd(step, hn::Set(d, 0.5f), sums.step[v]);
+        sums.top[v] = hn::Max(sums.top[v], step);
+      }
+      last_even[v] = e;
+      last_odd[v] = o;
+    }
+    if constexpr (kExp) {
+      const V x = hn::Add(centre[v], e);
+      if (t <= part.last) Weigh<kV, true>(exp2, hn::Add(x, o), v, sums);
+      if (t == static_cast<int>(kInnerHalf) && 0 <= part.last) Weigh<kV, true>(exp2, centre[v], v, sums);
+      if (-t <= part.last) Weigh<kV, true>(exp2, hn::Sub(x, o), v, sums);
+    }
+  });
+}
+
+/// sum |S| / 2 into step and the largest |S| into top.
+template <int kV>
+HWY_NOINLINE void ValueBlock(const Block& block, const Part& part, BlockSums<kV>& sums) {
+  const D d;
+  const std::size_t lanes = hn::Lanes(d);
+  const auto add = [&](V x, int v) HWY_ATTR {
+    x = hn::Abs(x);
+    sums.step[v] = hn::MulAdd(x, hn::Set(d, 0.5f), sums.step[v]);
+    sums.top[v] = hn::Max(sums.top[v], x);
+  };
+  ForRows<kV>(block, [&](int t, V e, V o, int v) HWY_ATTR {
+    const V centre = hn::Load(d, block.centre + v * lanes), x = hn::Add(centre, e);
+    if (t <= part.last) add(hn::Add(x, o), v);
+    if (t == static_cast<int>(kInnerHalf) && 0 <= part.last) add(centre, v);
+    if (-t <= part.last) add(hn::Sub(x, o), v);
+  });
+}
+
+/// S(c + t) - S(c) into rows[t + kInnerHalf][kV vectors].
+template <int kV>
+HWY_NOINLINE void FillRows(const Block& block, float* rows) {
+  const D d;
+  const std::size_t lanes = hn::Lanes(d);
+  const int half = static_cast<int>(kInnerHalf);
+  const auto at = [&](int t, int v)
+                      HWY_ATTR { return rows + static_cast<std::size_t>((t + half) * kV + v) * lanes; };
+  for (int v = 0; v < kV; ++v) hn::Store(hn::Zero(d), d, at(0, v));
+  ForRows<kV>(block, [&](int t, V e, V o, int v) HWY_ATTR {
+    hn::Store(hn::Add(e, o), d, at(t, v));
+    hn::Store(hn::Sub(e, o), d, at(-t, v));
+  });
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace rope::spectral
+HWY_AFTER_NAMESPACE();
+
+#endif

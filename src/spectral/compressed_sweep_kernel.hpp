@@ -1,0 +1,56 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "spectral/compressed_plan.hpp"
+
+namespace rope::spectral {
+
+/// Most vectors of float32 lanes that one group holds.
+inline constexpr std::size_t kMostCompressedVectors = 2;
+
+/// What decides how a lane can be computed. Sums run over n; |z| stands for |Re z| + |Im z|.
+struct LaneFacts {
+  double largest = 0;  ///< max of |Re z_n|, |Im z_n|
+  double total = 0;    ///< sum |z_n|; not finite where the lane is not
+  double inner =
+      0;  ///< sum |z_n| min(1, kInnerHalf omega_n): bound on E and O, so on the rounding of differences
+  double outer = 0;  ///< sum |z_n| min(1, kOuterHalf omega_n): the same for S itself
+};
+
+/// Input, output and scratch of one group of lanes of the compressed sweep. Pointers start at the group's
+/// first lane; outputs may be null where they are not asked for.
+struct CompressedGroup {
+  const double *re = nullptr, *im = nullptr, *constant = nullptr;
+  std::size_t stride = 0;            ///< of re and im, between frequencies
+  std::span<const double> omega;     ///< in the caller's order, for scores in doubt
+  const double* scale = nullptr;     ///< power of two per lane that brings its coefficients into range
+  const LaneFacts* facts = nullptr;  ///< per lane
+  double* mean = nullptr;            ///< sum |S(m+1) - S(m)| / (M-1); with `values` sum |S(m)| / M
+  double* max = nullptr;             ///< largest |S(m+1) - S(m)|; with `values` largest |S(m)|
+  double* effective = nullptr;       ///< E_2
+  double* negative = nullptr;        ///< count of S + c_0 < 0, a whole number
+  std::span<const double> scales;    ///< logit scales for `scaled`
+  double* scaled = nullptr;          ///< E_2 of scales[i] S at i * scaled_stride
+  std::size_t scaled_stride = 0;
+  bool values = false;        ///< mean and max of |S| in place of its differences; no other output then
+  bool wide = false;          ///< some lane's logits may spread over more than 60 powers of two
+  double* scratch = nullptr;  ///< compressed_scratch_size() doubles, aligned to 64 bytes
+};
+
+/// Doubles of scratch that one thread needs.
+std::size_t compressed_scratch_size(const CompressedPlan& plan, std::size_t scales);
+
+/// Lanes of a whole group on the SIMD target in use; a multiple of it may be no multiple of kLaneAlign.
+std::size_t compressed_group_lanes();
+
+/// Facts of `lanes` lanes (a multiple of what one vector holds is read).
+void compressed_lane_facts(const CompressedPlan& plan, const double* re, const double* im, std::size_t stride,
+                           std::size_t lanes, LaneFacts* facts);
+
+/// Sweeps compressed_group_lanes() lanes over distances 0 ... window - 1, window >= 2.
+void compressed_group(const CompressedPlan& plan, std::int64_t window, const CompressedGroup& group);
+
+}  // namespace rope::spectral
