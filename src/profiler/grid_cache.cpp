@@ -15,9 +15,8 @@ WindowedGrid::WindowedGrid(const Grid& grid, std::int64_t window, const spectral
 }
 
 std::int64_t WindowedGrid::bytes() const {
-  // Factors and tables of offsets, then phases for every block of some hundred distances.
-  const std::int64_t entries = 2048 + window_ / 64;
-  return static_cast<std::int64_t>(high_.size() * sizeof(double)) * entries;
+  constexpr std::int64_t kEntries = 2048;  // factors of the moments, and the basis of the sweeps
+  return static_cast<std::int64_t>(high_.size() * sizeof(double)) * kEntries;
 }
 
 const spectral::WindowMoments& WindowedGrid::moments() const {
@@ -28,10 +27,17 @@ const spectral::WindowMoments& WindowedGrid::moments() const {
   return *moments_;
 }
 
+std::shared_ptr<const spectral::SweepBasis> Grid::basis() const {
+  const std::lock_guard guard(slot->lock);
+  std::shared_ptr<const spectral::SweepBasis> shared = slot->basis.lock();
+  if (!shared) slot->basis = shared = std::make_shared<const spectral::SweepBasis>(lanes.omega);
+  return shared;
+}
+
 const spectral::SweepPlan& WindowedGrid::plan() const {
   std::call_once(plan_once_, [&] {
     const PhaseScope scope(Phase::kPlans);
-    plan_ = std::make_unique<spectral::SweepPlan>(grid_->lanes.omega, window_);
+    plan_ = std::make_unique<spectral::SweepPlan>(grid_->basis(), window_);
   });
   return *plan_;
 }

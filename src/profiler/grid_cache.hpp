@@ -20,6 +20,15 @@ namespace rope {
 struct Grid {
   spectral::FrequencyGrid frequencies;
   spectral::LaneMap lanes;
+
+  /// What the sweeps of all windows share: made on first use, alive as long as someone holds it.
+  std::shared_ptr<const spectral::SweepBasis> basis() const;
+
+  struct BasisSlot {
+    std::mutex lock;
+    std::weak_ptr<const spectral::SweepBasis> basis;
+  };
+  std::unique_ptr<BasisSlot> slot = std::make_unique<BasisSlot>();
 };
 
 /// A grid at one window: what moments and sweeps need. Built on first use, then read by many threads.
