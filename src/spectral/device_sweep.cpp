@@ -5,7 +5,7 @@
 #include <mutex>
 #include <stdexcept>
 
-#include "spectral/adjacent_sweep_plan.hpp"
+#include "spectral/compressed_plan.hpp"
 #include "spectral/float32_error.hpp"
 #include "spectral/simt/cuda_devices.hpp"
 #include "spectral/simt/sweep_runner.hpp"
