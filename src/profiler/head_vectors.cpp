@@ -85,12 +85,18 @@ std::int64_t SlotPhases::bytes_of(const PartSlots& slots, std::size_t n_freq) {
 }
 
 void HeadVectors::assign(const HeadSetting& head, const PartSlots& slots, const SlotPhases* phases) {
+  const SideSource &key = head.key, &last = head_.key;
+  const bool same_keys = slots_ == &slots && head_.layer == head.layer && head_.lanes == head.lanes &&
+                         last.block == key.block && last.head == key.head && last.rotation == key.rotation &&
+                         last.attention_factor == key.attention_factor &&
+                         head_.query.block->type == head.query.block->type;  // in the rounding of key pairs
   head_ = head;
   slots_ = &slots;
   phases_ = phases;
   const std::size_t tokens = slots.query_slot.size() + slots.key_slot.size();
   few_ = tokens * static_cast<std::size_t>(head.query.block->head_dim) <= few_values_;
-  query_.first = query_.end = key_.first = key_.end = key_pairs_.first = key_pairs_.end = 0;
+  query_.first = query_.end = 0;
+  if (!same_keys) key_.first = key_.end = key_pairs_.first = key_pairs_.end = 0;
 }
 
 HeadVectors::PairColumns HeadVectors::pairs(std::int64_t query, std::int64_t first_key, std::int64_t count,
@@ -219,12 +225,17 @@ void HeadVectors::load(Side side, const std::vector<std::int64_t>& tokens, Loade
   rows_.resize(kTile * dim);
   for (std::size_t tile = 0; tile < count; tile += kTile) {
     const std::size_t here = std::min(kTile, count - tile);
-    for (std::size_t t = 0; t < here; ++t) {
-      double* row = rows_.data() + t * dim;
+    for (std::size_t t = 0; t < here;) {
       const std::int64_t token = slot[static_cast<std::size_t>(tokens[tile + t])];
-      convert_elements(source.block->type, source.block->at(source.head, token), dim, row);
-      to.is_zero[tile + t] = is_zero(row, dim);
+      std::size_t end = t + 1;  // stored side by side
+      while (end < here &&
+             slot[static_cast<std::size_t>(tokens[tile + end])] == token + static_cast<std::int64_t>(end - t))
+        ++end;
+      convert_elements(source.block->type, source.block->at(source.head, token), (end - t) * dim,
+                       rows_.data() + t * dim);
+      t = end;
     }
+    for (std::size_t t = 0; t < here; ++t) to.is_zero[tile + t] = is_zero(rows_.data() + t * dim, dim);
     to.columns.put(rows_.data(), here, static_cast<int>(dim), *head_.lanes, tile);
   }
   if (count == 0) return;

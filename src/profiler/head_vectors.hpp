@@ -70,8 +70,9 @@ class HeadVectors {
   /// few_values: a head of at most so many values is held at once.
   explicit HeadVectors(std::size_t few_values = std::size_t{1} << 18) : few_values_(few_values) {}
 
-  /// Takes up a head. head, slots and phases must outlive the use of it; phases may be null: they are then
-  /// made here where they are needed.
+  /// Takes up a head. slots, phases and what head points to must live until the last use of this object;
+  /// phases may be null: they are then made here where they are needed. Keys are kept where the last head had
+  /// the same.
   void assign(const HeadSetting& head, const PartSlots& slots, const SlotPhases* phases);
 
   const HeadSetting& head() const { return head_; }

@@ -14,9 +14,9 @@ constexpr double kTieFactor = 64.0 * 0x1p-52;
 
 // What decides whether a triplet counts, and which way round; by place in its block.
 struct MarginFacts {
-  std::vector<double> value, magnitude, deviation;  // see spectral::MarginMeasures
-  std::vector<double> tails;                        // |c_0(k_1)| + |c_0(k_2)|
-  std::vector<char> undefined;                      // one of the three vectors is zero
+  std::vector<double> value, bound, deviation;  // see spectral::MarginMeasures
+  std::vector<double> tails;                    // |c_0(k_1)| + |c_0(k_2)|
+  std::vector<char> undefined;                  // one of the three vectors is zero
 };
 
 // Margins of one block into its lanes.
@@ -24,7 +24,7 @@ MarginFacts fill(HeadVectors& vectors, const TripletPart& part, std::size_t firs
                  CoefficientBatch& margins) {
   const auto n = static_cast<std::size_t>(part.triplets());
   MarginFacts facts;
-  for (auto* values : {&facts.value, &facts.magnitude, &facts.deviation, &facts.tails}) values->resize(n);
+  for (auto* values : {&facts.value, &facts.bound, &facts.deviation, &facts.tails}) values->resize(n);
   facts.undefined.resize(n);
   vectors.assign(*part.head, *part.slots, part.phases);
   for (const QueryRun& r :
@@ -34,7 +34,7 @@ MarginFacts fill(HeadVectors& vectors, const TripletPart& part, std::size_t firs
     run.first_place = r.place;
     run.first_lane = first_lane + r.place;
     spectral::measure_margins(
-        run, {columns.rounding, facts.value.data(), facts.magnitude.data(), facts.deviation.data()}, margins);
+        run, {columns.rounding, facts.value.data(), facts.bound.data(), facts.deviation.data()}, margins);
     for (std::size_t t = 0; t < run.count; ++t) {
       const double one = columns.first_constant[t], other = columns.second_constant[t];
       margins.constant[run.first_lane + t] = one - other;
@@ -47,9 +47,13 @@ MarginFacts fill(HeadVectors& vectors, const TripletPart& part, std::size_t firs
 }
 
 // Sign that orients each lane, 0 for those that are left out; counts the reasons.
-void orient(const MarginFacts& facts, double* sign, TripletSums& sums) {
+void orient(const MarginFacts& facts, const CoefficientBatch& margins, std::size_t first_lane, double* sign,
+            TripletSums& sums) {
   for (std::size_t t = 0; t < facts.value.size(); ++t) {
-    const double size = std::abs(facts.value[t]), magnitude = facts.magnitude[t], tails = facts.tails[t];
+    const double size = std::abs(facts.value[t]), tails = facts.tails[t];
+    double magnitude = facts.bound[t];  // at least sum |d_n|; the sum itself only where it may matter
+    if (!(magnitude <= kLargestNorm && size > kTieFactor * (magnitude + tails)))
+      magnitude = spectral::lane_magnitude(margins, first_lane + t);
     sign[t] = 0;
     if (!(magnitude <= kLargestNorm && size <= kLargestNorm && tails <= kLargestNorm)) {
       ++sums.non_finite;
@@ -90,8 +94,8 @@ std::vector<TripletBlock> score_triplets(std::span<const TripletPart> parts,
   HeadVectors vectors;
   for (std::size_t k = 0; k < parts.size(); ++k) {
     blocks[k].sums.triplets = parts[k].triplets();
-    orient(fill(vectors, parts[k], blocks[k].first_lane, margins), sign.data() + blocks[k].first_lane,
-           blocks[k].sums);
+    const MarginFacts facts = fill(vectors, parts[k], blocks[k].first_lane, margins);
+    orient(facts, margins, blocks[k].first_lane, sign.data() + blocks[k].first_lane, blocks[k].sums);
   }
   spectral::orient_lanes(margins, sign);
   const PhaseScope scope(Phase::kMoments);

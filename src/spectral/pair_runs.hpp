@@ -62,12 +62,15 @@ void multiply_pairs(const PairRun& run, CoefficientBatch& batch);
 struct MarginMeasures {
   const VectorColumns* rounding = nullptr;  ///< columns as `key`: u_q^2 (k_1 - k_2)^2 + u_k^2 (k_1^2 + k_2^2)
   double* value = nullptr;                  ///< Re sum d_n
-  double* magnitude = nullptr;              ///< sum |d_n|
+  double* bound = nullptr;                  ///< sum (|Re d_n| + |Im d_n|) >= sum |d_n|
   double* deviation = nullptr;              ///< sum over the rows of q^2 * rounding
 };
 
 /// d of a run into `batch`, and the measures; constants are left alone.
 void measure_margins(const PairRun& run, const MarginMeasures& measures, CoefficientBatch& batch);
+
+/// sum |d_n| of one lane, whatever its range.
+double lane_magnitude(const CoefficientBatch& batch, std::size_t lane);
 
 /// Multiplies every lane by its sign: 1, -1, or 0 for a lane that becomes zero whatever it holds. sign:
 /// [stride], 0 beyond n_pairs.

@@ -251,14 +251,6 @@ struct Measure {
   }
 };
 
-/// sum |d_n| of a lane whose squares leave the range of float64.
-double Magnitude(const CoefficientBatch& batch, std::size_t lane) {
-  double sum = 0;
-  for (std::size_t n = 0; n < batch.n_freq; ++n)
-    sum += std::hypot(batch.re[n * batch.stride + lane], batch.im[n * batch.stride + lane]);
-  return sum;
-}
-
 template <int kV>
 struct Margins {
   static void Do(const PairRun& run, Chunk chunk, const MarginMeasures& measures, CoefficientBatch& batch) {
@@ -266,35 +258,36 @@ struct Margins {
     const std::size_t lanes = hn::Lanes(d), lane = run.first_lane + chunk.first,
                       place = run.first_place + chunk.first, key = run.first_key + chunk.first;
     const Factors<kV> factors(*run.query, run.q, *run.key, key);
-    V value[kV], magnitude[kV], squares[kV], re[kV], im[kV];
-    for (int v = 0; v < kV; ++v) value[v] = magnitude[v] = squares[v] = hn::Zero(d);
+    V value[kV], bound[kV], re[kV], im[kV];
+    for (int v = 0; v < kV; ++v) value[v] = bound[v] = hn::Zero(d);
     for (std::size_t n = 0; n < factors.h; ++n) {
       factors.Product(n, re, im);
       for (int v = 0; v < kV; ++v) {
-        const V square = Square(re[v], im[v]);
         value[v] = hn::Add(value[v], re[v]);
-        squares[v] = hn::Add(squares[v], square);
-        magnitude[v] = hn::Add(magnitude[v], hn::Sqrt(square));
+        bound[v] = hn::Add(bound[v], hn::Add(hn::Abs(re[v]), hn::Abs(im[v])));
       }
       StoreChunk<kV>(re, batch.re.data() + n * batch.stride + lane, chunk.count);
       StoreChunk<kV>(im, batch.im.data() + n * batch.stride + lane, chunk.count);
     }
     StoreChunk<kV>(value, measures.value + place, chunk.count);
-    StoreChunk<kV>(magnitude, measures.magnitude + place, chunk.count);
-    HWY_ALIGN double sums[kV * kMaxLanes];
-    for (int v = 0; v < kV; ++v) hn::StoreU(squares[v], d, sums + v * lanes);
-    for (std::size_t j = 0; j < chunk.count; ++j)
-      if (!(sums[j] >= kSmallestSquare && sums[j] <= kLargestSquare))
-        measures.magnitude[place + j] = Magnitude(batch, lane + j);
-
+    StoreChunk<kV>(bound, measures.bound + place, chunk.count);
     const VectorColumns& rounding = *measures.rounding;
-    for (V& sum : squares) sum = hn::Zero(d);
-    for (std::size_t r = 0; r < rounding.rows(); ++r) {
+    V squares[2][kV];  // rows by turns: two chains of sums
+    for (auto& sums : squares)
+      for (V& sum : sums) sum = hn::Zero(d);
+    const auto add_row = [&](std::size_t r, V(&sums)[kV]) HWY_ATTR {
       const V q = factors.Query(r), qq = hn::Mul(q, q);
       for (int v = 0; v < kV; ++v)
-        squares[v] = hn::MulAdd(qq, hn::LoadU(d, rounding.row(r) + key + v * lanes), squares[v]);
+        sums[v] = hn::MulAdd(qq, hn::LoadU(d, rounding.row(r) + key + v * lanes), sums[v]);
+    };
+    std::size_t r = 0;
+    for (; r + 2 <= rounding.rows(); r += 2) {
+      add_row(r, squares[0]);
+      add_row(r + 1, squares[1]);
     }
-    StoreChunk<kV>(squares, measures.deviation + place, chunk.count);
+    if (r < rounding.rows()) add_row(r, squares[0]);
+    for (int v = 0; v < kV; ++v) squares[0][v] = hn::Add(squares[0][v], squares[1][v]);
+    StoreChunk<kV>(squares[0], measures.deviation + place, chunk.count);
   }
 };
 
@@ -364,6 +357,40 @@ void TurnColumns(VectorColumns& columns, const PhaseColumns& phases, std::size_t
   }
 }
 
+/// Lanes lane ... lane + count - 1 of vectors [tokens, width], each into a row of its own from `to` on.
+void PutLanes(const double* from, std::size_t tokens, std::size_t width, std::size_t count, double* to,
+              std::size_t stride) {
+  std::size_t t = 0;
+#if HWY_TARGET != HWY_SCALAR
+  const hn::CappedTag<double, 4> d;
+  const std::size_t n = hn::Lanes(d);
+  for (; t + n <= tokens; t += n) {
+    const double* at = from + t * width;
+    std::size_t i = 0;
+    for (; i + n <= count; i += n) {
+      double* rows = to + i * stride + t;
+      const auto a = hn::LoadU(d, at + i), b = hn::LoadU(d, at + width + i);
+      const auto even = hn::InterleaveLower(d, a, b), odd = hn::InterleaveUpper(d, a, b);
+      if constexpr (kMaxLanes >= 4) {
+        const auto c = hn::LoadU(d, at + 2 * width + i), e = hn::LoadU(d, at + 3 * width + i);
+        const auto more_even = hn::InterleaveLower(d, c, e), more_odd = hn::InterleaveUpper(d, c, e);
+        hn::StoreU(hn::ConcatLowerLower(d, more_even, even), d, rows);
+        hn::StoreU(hn::ConcatLowerLower(d, more_odd, odd), d, rows + stride);
+        hn::StoreU(hn::ConcatUpperUpper(d, more_even, even), d, rows + 2 * stride);
+        hn::StoreU(hn::ConcatUpperUpper(d, more_odd, odd), d, rows + 3 * stride);
+      } else {
+        hn::StoreU(even, d, rows);
+        hn::StoreU(odd, d, rows + stride);
+      }
+    }
+    for (; i < count; ++i)
+      for (std::size_t k = 0; k < n; ++k) to[i * stride + t + k] = at[k * width + i];
+  }
+#endif
+  for (; t < tokens; ++t)
+    for (std::size_t i = 0; i < count; ++i) to[i * stride + t] = from[t * width + i];
+}
+
 void DifferenceColumns(const VectorColumns& first, const VectorColumns& second, double query_unit,
                        double key_unit, VectorColumns& difference, VectorColumns& rounding) {
   const D d;
@@ -397,6 +424,7 @@ HWY_EXPORT(MeasureMargins);
 HWY_EXPORT(PairConstants);
 HWY_EXPORT(OrientLanes);
 HWY_EXPORT(TurnColumns);
+HWY_EXPORT(PutLanes);
 HWY_EXPORT(DifferenceColumns);
 HWY_EXPORT(FoldUsage);
 
@@ -431,6 +459,13 @@ void pair_constants(const PairRun& run, double* constant) {
   HWY_DYNAMIC_DISPATCH(PairConstants)(run, constant);
 }
 
+double lane_magnitude(const CoefficientBatch& batch, std::size_t lane) {
+  double sum = 0;
+  for (std::size_t n = 0; n < batch.n_freq; ++n)
+    sum += std::hypot(batch.re[n * batch.stride + lane], batch.im[n * batch.stride + lane]);
+  return sum;
+}
+
 void orient_lanes(CoefficientBatch& batch, std::span<const double> sign) {
   if (sign.size() != batch.stride) throw std::logic_error("orient_lanes: one sign per lane and padding");
   HWY_DYNAMIC_DISPATCH(OrientLanes)(batch, sign.data());
@@ -440,6 +475,22 @@ void turn_columns(VectorColumns& columns, const PhaseColumns& phases, std::size_
   if (columns.n_freq != phases.n_freq || first + columns.tokens > phases.tokens)
     throw std::logic_error("turn_columns: phases of another grid, or too few");
   HWY_DYNAMIC_DISPATCH(TurnColumns)(columns, phases, first, direction);
+}
+
+void VectorColumns::put(const double* vectors, std::size_t count, int head_dim, const LaneMap& map,
+                        std::size_t first) {
+  const auto width = static_cast<std::size_t>(head_dim);
+  const auto put_lanes = &HWY_DYNAMIC_DISPATCH(PutLanes);
+  std::size_t r = 0;
+  for (const auto* lanes : {&map.a, &map.b, &map.still, &map.tail}) {
+    for (std::size_t i = 0; i < lanes->size();) {
+      std::size_t end = i + 1;  // neighbouring lanes together
+      while (end < lanes->size() && (*lanes)[end] == (*lanes)[end - 1] + 1) ++end;
+      put_lanes(vectors + (*lanes)[i], count, width, end - i, row(r) + first, stride);
+      r += end - i;
+      i = end;
+    }
+  }
 }
 
 void difference_columns(const VectorColumns& first, const VectorColumns& second, double query_unit,

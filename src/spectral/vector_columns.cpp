@@ -1,8 +1,5 @@
 #include "spectral/vector_columns.hpp"
 
-#include <algorithm>
-#include <stdexcept>
-
 #include "spectral/phase.hpp"
 
 namespace rope::spectral {
@@ -24,23 +21,6 @@ void VectorColumns::shape_like(const VectorColumns& other) {
   tokens = other.tokens;
   stride = other.stride;
   if (values.size() < rows() * stride + kLaneAlign) values.resize(rows() * stride + kLaneAlign);
-}
-
-void VectorColumns::put(const double* vectors, std::size_t count, int head_dim, const LaneMap& map,
-                        std::size_t first) {
-  constexpr std::size_t kTile = 8;  // vectors at a time: their rows stay in the first-level cache
-  const auto width = static_cast<std::size_t>(head_dim);
-  for (std::size_t tile = 0; tile < count; tile += kTile) {
-    const std::size_t here = std::min(kTile, count - tile);
-    std::size_t r = 0;
-    for (const auto* lanes : {&map.a, &map.b, &map.still, &map.tail}) {
-      for (const int lane : *lanes) {
-        const double* from = vectors + tile * width + static_cast<std::size_t>(lane);
-        double* to = row(r++) + first + tile;
-        for (std::size_t t = 0; t < here; ++t) to[t] = from[t * width];
-      }
-    }
-  }
 }
 
 PhaseColumns make_phase_columns(std::span<const double> omega, std::span<const long long> positions) {

@@ -18,6 +18,9 @@ namespace hn = hwy::HWY_NAMESPACE;
 using D = hn::ScalableTag<double>;
 using V = hn::Vec<D>;
 
+/// Vectors of lanes side by side: with 4 columns, accumulators for 16 or 32 registers.
+constexpr std::size_t kVectors = HWY_MAX_BYTES == 64 ? 4 : 3;
+
 /// square[v] += sum over the columns of (sum_n factor[n] u[n][v])^2.
 template <int kV>
 HWY_INLINE void AddSquares(const MomentFactor& factor, const double* HWY_RESTRICT u, std::size_t h,
@@ -81,10 +84,11 @@ void EvaluateLanes(const MomentFactors& factors, const CoefficientBatch& batch, 
 std::size_t EvaluateMoments(const MomentFactors& factors, const CoefficientBatch& batch, std::size_t first,
                             double* mean, double* variance, double* scratch) {
   const std::size_t lanes = hn::Lanes(D());
-  const std::size_t vectors = std::min(kGroupVectors, (batch.n_pairs - first + lanes - 1) / lanes);
+  const std::size_t vectors = std::min(kVectors, (batch.n_pairs - first + lanes - 1) / lanes);
   if (vectors == 1) EvaluateLanes<1>(factors, batch, first, mean, variance, scratch);
   if (vectors == 2) EvaluateLanes<2>(factors, batch, first, mean, variance, scratch);
   if (vectors == 3) EvaluateLanes<3>(factors, batch, first, mean, variance, scratch);
+  if (vectors == 4) EvaluateLanes<4>(factors, batch, first, mean, variance, scratch);
   return vectors * lanes;
 }
 
@@ -97,9 +101,7 @@ namespace rope::spectral {
 
 HWY_EXPORT(EvaluateMoments);
 
-std::size_t moments_scratch_size(const MomentFactors& factors) {
-  return kGroupVectors * simd_lanes() * 2 * factors.h;
-}
+std::size_t moments_scratch_size(const MomentFactors& factors) { return 4 * simd_lanes() * 2 * factors.h; }
 
 std::size_t evaluate_moments(const MomentFactors& factors, const CoefficientBatch& batch,
                              std::size_t first_lane, double* mean, double* variance, double* scratch) {

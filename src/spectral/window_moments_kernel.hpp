@@ -26,7 +26,7 @@ struct MomentFactors {
   MomentFactor cosine, sine;   ///< of the covariances of cos(t omega) and sin(t omega)
 };
 
-/// Lanes first_lane ... + simd width * 3 - 1 of the batch, as far as padding goes; returns how many lanes
+/// Some vectors of lanes from first_lane on, as far as padding goes; returns how many lanes
 /// were done. mean, variance: [padded(n_pairs)]. scratch: moments_scratch_size() doubles.
 std::size_t evaluate_moments(const MomentFactors& factors, const CoefficientBatch& batch,
                              std::size_t first_lane, double* mean, double* variance, double* scratch);

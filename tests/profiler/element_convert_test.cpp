@@ -9,6 +9,8 @@
 #include <vector>
 
 #include "profiler/lzf.hpp"
+#include "spectral/adjacent_sweep.hpp"
+#include "spectral/simd_targets.hpp"
 
 TEST_SUITE_BEGIN("profiler");
 
@@ -62,8 +64,13 @@ void check_every_pattern(ElementType type, int exponent_bits, int mantissa_bits)
 }  // namespace
 
 TEST_CASE("every float16 and bfloat16 pattern converts exactly and back") {
-  check_every_pattern(ElementType::kFloat16, 5, 10);
-  check_every_pattern(ElementType::kBfloat16, 8, 7);
+  for (const std::string& target : rope::spectral::simd_available()) {
+    rope::spectral::select_simd(target);
+    CAPTURE(target);
+    check_every_pattern(ElementType::kFloat16, 5, 10);
+    check_every_pattern(ElementType::kBfloat16, 8, 7);
+  }
+  rope::spectral::select_simd("auto");
 }
 
 TEST_CASE("conversion of any count writes exactly that many values, at any alignment") {

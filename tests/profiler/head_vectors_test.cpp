@@ -19,15 +19,16 @@ struct SmallHead {
   HeadSetting setting;
 };
 
-RawBlock random_block(std::int64_t tokens, int dim, std::mt19937_64& random) {
+RawBlock random_block(std::int64_t tokens, int dim, std::mt19937_64& random,
+                      ElementType type = ElementType::kFloat32) {
   RawBlock block;
-  block.type = ElementType::kFloat32;
+  block.type = type;
   block.heads = 1;
   block.tokens = tokens;
   block.head_dim = dim;
   std::vector<double> values(static_cast<std::size_t>(tokens * dim));
   for (double& x : values) x = uniform(random);
-  block.bytes.resize(values.size() * 4);
+  block.bytes.resize(values.size() * element_size(type));
   store_elements(block.type, values.data(), values.size(), block.bytes.data());
   return block;
 }
@@ -109,19 +110,38 @@ TEST_CASE("head vectors: a head held by runs has the values of a head held at on
       }
 }
 
-TEST_CASE("head vectors: taking up another head forgets the last one") {
+TEST_CASE("head vectors: taking up another head keeps nothing but equal keys") {
   SmallHead one, other;
   make_head(one, Rotation::kPre, false, false);
-  make_head(other, Rotation::kPre, true, false);
-  HeadVectors vectors, fresh;
-  vectors.assign(one.setting, one.slots, nullptr);
-  vectors.pairs(0, 0, 5, true);
-  vectors.triplets(0, 0, 5);
-  vectors.assign(other.setting, other.slots, nullptr);
-  fresh.assign(other.setting, other.slots, nullptr);
-  const auto a = vectors.pairs(0, 0, 5, true), b = fresh.pairs(0, 0, 5, true);
-  CHECK(values(*a.turned_key, 0, 5) == values(*b.turned_key, 0, 5));
-  CHECK(values(*vectors.triplets(0, 0, 5).run.key, 0, 5) == values(*fresh.triplets(0, 0, 5).run.key, 0, 5));
+  make_head(other, Rotation::kPre, false, false);
+  for (std::size_t i = 0; i < 15; ++i) std::swap(other.key.bytes[4 * i + 3], other.key.bytes[4 * i + 63]);
+  other.query = one.key;
+  std::vector<HeadSetting> settings(8, one.setting);  // each differs from the first in one thing
+  settings[1].key = other.setting.key;
+  settings[2].query = other.setting.query;
+  settings[3].key.rotation = Rotation::kPost;
+  settings[4].lanes = &other.lanes;
+  other.layer.reversed = true;
+  settings[5].layer = &other.layer;
+  std::mt19937_64 random(8);
+  const RawBlock halves = random_block(4, 15, random, ElementType::kFloat16);
+  settings[6].query.block = &halves;
+  for (const HeadSetting& before : settings)
+    for (const HeadSetting& setting : settings) {
+      HeadVectors vectors, fresh;
+      vectors.assign(before, one.slots, nullptr);
+      vectors.pairs(0, 0, 5, true);
+      vectors.triplets(0, 0, 5);
+      vectors.assign(setting, one.slots, nullptr);
+      fresh.assign(setting, one.slots, nullptr);
+      const auto a = vectors.pairs(0, 0, 5, true), b = fresh.pairs(0, 0, 5, true);
+      CHECK(values(*a.turned_key, 0, 5) == values(*b.turned_key, 0, 5));
+      CHECK(values(*a.turned_query, 0, 3) == values(*b.turned_query, 0, 3));
+      const auto c = vectors.triplets(1, 0, 5), d = fresh.triplets(1, 0, 5);
+      CHECK(values(*c.run.key, 0, 5) == values(*d.run.key, 0, 5));
+      CHECK(values(*c.run.query, 0, 3) == values(*d.run.query, 0, 3));
+      CHECK(values(*c.rounding, 0, 5) == values(*d.rounding, 0, 5));
+    }
 }
 
 TEST_CASE("query runs: blocks cut between and within queries, queries without pairs") {
