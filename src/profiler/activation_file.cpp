@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstring>
 #include <stdexcept>
 
 #include "profiler/activation_header.hpp"
+#include "profiler/chunk_blocks.hpp"
 #include "profiler/element_convert.hpp"
 #include "profiler/hdf5_guard.hpp"
 
@@ -12,6 +14,28 @@ namespace rope {
 
 const std::byte* RawBlock::at(std::int64_t head, std::int64_t token) const {
   return bytes.data() + static_cast<std::size_t>((head * tokens + token) * head_dim) * element_size(type);
+}
+
+std::int64_t RawBlock::size() const {
+  return heads * tokens * head_dim * static_cast<std::int64_t>(element_size(type));
+}
+
+void RawBlock::decode() {
+  const auto element = static_cast<std::int64_t>(element_size(type));
+  if (!pieces.empty()) bytes.resize(static_cast<std::size_t>(size()));
+  for (const ChunkPiece& piece : pieces) {
+    const std::byte* from = piece.chunk->decoded() + piece.from * element;
+    for (std::int64_t h = 0; h < piece.count[0]; ++h)
+      for (std::int64_t t = 0; t < piece.count[1]; ++t) {
+        const std::int64_t row = (piece.to[0] + h) * tokens + piece.to[1] + t;
+        std::memcpy(bytes.data() + (row * head_dim + piece.to[2]) * element,
+                    from + (h * piece.step[0] + t * piece.step[1]) * element,
+                    static_cast<std::size_t>(piece.count[2] * element));
+      }
+  }
+  pieces.clear();
+  if (swapped) swap_bytes(bytes.data(), bytes.size() / static_cast<std::size_t>(element), element_size(type));
+  swapped = false;
 }
 
 struct ActivationFile::Impl {
@@ -22,9 +46,14 @@ struct ActivationFile::Impl {
   const TaskData& open(const TaskHeader& task) {
     silence_hdf5();  // its setting is per thread, and the reading thread may have changed
     if (!current || current_name != task.name) {
+      for (auto& chunks : side_chunks) chunks.reset();
       current.reset();
       current = std::make_unique<TaskData>(open_task(source, task));
       current_name = task.name;
+      const Hdf5Dataset* sets[2] = {&current->query, &current->key};
+      for (std::size_t side = 0; side < 2; ++side)
+        if (can_decode_chunks(*sets[side]))
+          side_chunks[side] = std::make_unique<ChunkReader>(source, *sets[side], kept_chunks);
     }
     return *current;
   }
@@ -33,6 +62,8 @@ struct ActivationFile::Impl {
   CacheContents contents;
   std::string current_name;
   std::unique_ptr<TaskData> current;
+  std::int64_t kept_chunks = std::int64_t{64} << 20;
+  std::unique_ptr<ChunkReader> side_chunks[2];  // of `current`: queries, keys; null: read by the library
 };
 
 namespace {
@@ -132,8 +163,21 @@ ExampleSlots ActivationFile::read_slots(const TaskHeader& task, std::int64_t exa
   return read_task_slots(impl_->source, task, impl_->open(task), example, window, check_window);
 }
 
+void ActivationFile::keep_chunks(std::int64_t bytes) {
+  impl_->kept_chunks = bytes;
+  const auto lock = lock_hdf5();
+  for (auto& chunks : impl_->side_chunks) chunks.reset();
+  impl_->current.reset();
+}
+
 void ActivationFile::read_block(const TaskHeader& task, Side side, std::int64_t example, int layer_slot,
                                 int first_head, int heads, RawBlock& block) const {
+  fetch_block(task, side, example, layer_slot, first_head, heads, block);
+  block.decode();
+}
+
+void ActivationFile::fetch_block(const TaskHeader& task, Side side, std::int64_t example, int layer_slot,
+                                 int first_head, int heads, RawBlock& block) const {
   const bool query = side == Side::kQuery;
   require_range(example, 1, task.examples);
   require_range(layer_slot, 1, std::ssize(task.layers));
@@ -142,30 +186,33 @@ void ActivationFile::read_block(const TaskHeader& task, Side side, std::int64_t 
   const TaskData& data = impl_->open(task);
   const Hdf5Dataset& set = query ? data.query : data.key;
   const H5T_order_t native = std::endian::native == std::endian::big ? H5T_ORDER_BE : H5T_ORDER_LE;
-  const bool swapped = H5Tget_order(set.type.get()) != native;
   block.type = query ? task.query_type : task.key_type;
   block.heads = heads;
   block.tokens = query ? task.query_slots : task.key_slots;
   block.head_dim = task.head_dim;
-  const std::size_t size = element_size(block.type);
-  const auto head_values = static_cast<std::size_t>(block.tokens * block.head_dim);
-  const std::size_t values = static_cast<std::size_t>(heads) * head_values;
-  block.bytes.resize(values * size);
-  if (values == 0) return;
+  block.pieces.clear();
+  block.swapped = H5Tget_order(set.type.get()) != native;
+  const std::int64_t head_bytes = heads > 0 ? block.size() / heads : 0;
+  if (block.size() == 0) {
+    block.bytes.clear();
+    return;
+  }
+  ChunkReader* chunks = impl_->side_chunks[query ? 0 : 1].get();
+  if (chunks != nullptr && chunks->read(example, layer_slot, first_head, heads, block.pieces)) return;
+  block.pieces.clear();
+  block.bytes.resize(static_cast<std::size_t>(block.size()));
   if (set.offset >= 0) {
     const std::int64_t head =
         (example * std::ssize(task.layers) + layer_slot) * (query ? task.query_heads : task.kv_heads) +
         first_head;
     lock.unlock();  // plain bytes
-    impl_->source.read_bytes(set, set.offset + head * static_cast<std::int64_t>(head_values * size),
-                             values * size, block.bytes.data());
+    impl_->source.read_bytes(set, set.offset + head * head_bytes, block.bytes.size(), block.bytes.data());
   } else {
     // The stored type on both sides: HDF5 then copies bytes; its own float conversion is a hundred times
     // slower than reading.
     impl_->source.read(set, set.type.get(), {example, layer_slot, first_head, 0, 0},
                        {1, 1, heads, block.tokens, block.head_dim}, block.bytes.data());
   }
-  if (swapped) swap_bytes(block.bytes.data(), values, size);
 }
 
 }  // namespace rope

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -38,12 +40,30 @@ struct ExampleSlots {
   std::vector<std::int64_t> triplets;        ///< [2T] key slot indexes, -1 unused; empty when T = 0
 };
 
+class StoredChunk;
+
+/// Part of a block of vectors [heads, tokens, head_dim] that lies in one stored chunk.
+struct ChunkPiece {
+  std::shared_ptr<const StoredChunk> chunk;
+  std::array<std::int64_t, 3> to{}, count{};  ///< place in the block and extent, in elements
+  std::int64_t from = 0;                      ///< first element in the chunk
+  std::array<std::int64_t, 2> step{};         ///< elements from head to head, from token to token there
+};
+
 /// Stored bytes of a block of vectors in native byte order, not yet converted.
 struct RawBlock {
   ElementType type = ElementType::kFloat16;
   std::int64_t heads = 0, tokens = 0;
   int head_dim = 0;
-  std::vector<std::byte> bytes;  ///< [heads, tokens, head_dim]
+  std::vector<std::byte> bytes;  ///< [heads, tokens, head_dim]; there once decoded
+  /// What fetch_block has left to do: chunks to decode and copy, bytes to swap.
+  std::vector<ChunkPiece> pieces;
+  bool swapped = false;
+
+  /// Does that. Not for two threads at once, but on any thread, without HDF5. Throws UserError for a damaged
+  /// chunk.
+  void decode();
+  std::int64_t size() const;  ///< of `bytes`
   /// First element of (head, token).
   const std::byte* at(std::int64_t head, std::int64_t token) const;
 };
@@ -96,6 +116,12 @@ class ActivationFile {
   /// Vectors of one example and layer slot, heads [first_head, first_head + heads), all token slots.
   void read_block(const TaskHeader& task, Side side, std::int64_t example, int layer_slot, int first_head,
                   int heads, RawBlock& block) const;
+  /// The same without the work that needs no file: RawBlock::decode does it.
+  void fetch_block(const TaskHeader& task, Side side, std::int64_t example, int layer_slot, int first_head,
+                   int heads, RawBlock& block) const;
+  /// Decoded chunks that are kept because blocks to come may lie in them: of each side about so many bytes,
+  /// and always one.
+  void keep_chunks(std::int64_t bytes);
 
  private:
   struct Impl;

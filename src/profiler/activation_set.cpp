@@ -66,7 +66,10 @@ bool natural_less(const std::string& a, const std::string& b) {
 ActivationSet::ActivationSet(const std::vector<std::string>& paths, const ActivationSetOptions& options) {
   if (paths.empty()) throw usage_error("no activation cache given");
   files_.reserve(paths.size());
-  for (const std::string& path : paths) files_.emplace_back(path);
+  for (const std::string& path : paths) {
+    files_.emplace_back(path);
+    files_.back().keep_chunks(options.chunk_bytes / std::ssize(paths) / 2);
+  }
   resolve_models(options);
   require_one_model();
   collect_examples(options.task_globs);

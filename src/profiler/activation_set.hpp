@@ -40,7 +40,8 @@ struct SetHead {
 struct ActivationSetOptions {
   std::optional<std::string> config_path;  ///< `--config F`
   Trust trust = Trust::kError;
-  std::vector<std::string> task_globs;  ///< empty: every task
+  std::vector<std::string> task_globs;                ///< empty: every task
+  std::int64_t chunk_bytes = std::int64_t{64} << 20;  ///< of decoded chunks kept for later, in all
 };
 
 /// Several caches of one model, seen as one. Nothing in it depends on the order in which the files were given

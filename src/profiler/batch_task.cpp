@@ -55,6 +55,7 @@ void BatchPacker::flush() {
 }
 
 void BatchScorer::run(const BatchTask& task, const std::function<void(HeadJob&)>& finished) {
+  for (const BatchPart& part : task.parts) part.job->vectors->decode();
   switch (task.kind) {
     case BatchTask::Kind::kPlan:
       task.grid->plan();

@@ -9,12 +9,6 @@ namespace {
 
 constexpr std::size_t kPhasesKept = 4;  // grids that alternate from layer to layer
 
-/// The stored vectors of neighbouring heads, and the memory they were granted.
-struct HeldVectors {
-  MemoryLease lease;
-  RawBlock query, key;
-};
-
 struct HeldPhases {
   HeldPhases(MemoryLease granted, std::shared_ptr<const PartSlots> of, const spectral::LaneMap& lanes)
       : lease(std::move(granted)), slots(std::move(of)), phases(*slots, lanes) {}
@@ -172,11 +166,11 @@ bool ExampleReader::read_piece(const Part& part, const Piece& piece, const Emit&
   }
   MemoryLease lease(*gate_, taken);
   const auto vectors = std::make_shared<HeldVectors>();
-  part.file->read_block(task, Side::kQuery, part.place->row, piece.slot, piece.first_kv * group,
-                        (piece.end_kv - piece.first_kv) * group, vectors->query);
-  part.file->read_block(task, Side::kKey, part.place->row, piece.slot, piece.first_kv,
-                        piece.end_kv - piece.first_kv, vectors->key);
-  bytes_read_ += as_bytes(vectors->query.bytes.size() + vectors->key.bytes.size());
+  part.file->fetch_block(task, Side::kQuery, part.place->row, piece.slot, piece.first_kv * group,
+                         (piece.end_kv - piece.first_kv) * group, vectors->query);
+  part.file->fetch_block(task, Side::kKey, part.place->row, piece.slot, piece.first_kv,
+                         piece.end_kv - piece.first_kv, vectors->key);
+  bytes_read_ += vectors->query.size() + vectors->key.size();
 
   const ModelHeader& header = part.file->model();
   make_phases(part, used, lease);

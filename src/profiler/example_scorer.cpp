@@ -248,9 +248,10 @@ MemoryShares share_memory(const ScoringResources& resources, int workers, std::s
   constexpr std::int64_t kMostAhead = std::int64_t{64} << 20;  // more vectors than that only cool down
   constexpr std::int64_t kStep = 48;
   const std::int64_t bytes = std::max(resources.memory, kLeastMemory) - kProgram;
-  // Coefficients, and about as much again for what is made on the way to them.
+  // An eighth is left for decoded chunks that are kept. Coefficients, and about as much again for what is
+  // made on the way to them.
   const auto lane_bytes = static_cast<std::int64_t>(most_frequencies * 2 * 2 * sizeof(double));
-  const std::int64_t lanes = bytes / 2 / workers / lane_bytes / kStep * kStep;
+  const std::int64_t lanes = bytes * 3 / 8 / workers / lane_bytes / kStep * kStep;
   return {std::min(kMostAhead, bytes / 4), bytes / 8, bytes / 8,
           std::clamp(lanes, kStep, static_cast<std::int64_t>(resources.engine.lanes))};
 }

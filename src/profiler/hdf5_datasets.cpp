@@ -11,6 +11,7 @@
 
 #include "profiler/clean_text.hpp"
 #include "profiler/hdf5_read.hpp"
+#include "profiler/stored_chunk.hpp"
 
 namespace rope {
 namespace {
@@ -88,15 +89,20 @@ void Hdf5Source::check_size(const Hdf5Dataset& set) const {
                 fmt::format("chunks of {} elements of {} bytes", shape_text(set.chunk), set.element_bytes));
 }
 
-void Hdf5Source::check_filters(const Hdf5Dataset& set, hid_t plist) const {
+void Hdf5Source::check_filters(Hdf5Dataset& set, hid_t plist) const {
+  unsigned options = 0;
+  if (!set.chunk.empty() && H5Pget_chunk_opts(plist, &options) >= 0)
+    set.uniform_chunks = (options & H5D_CHUNK_DONT_FILTER_PARTIAL_CHUNKS) == 0;
   const int count = H5Pget_nfilters(plist);
   for (int i = 0; i < count; ++i) {
     unsigned flags = 0, config = 0;
-    std::size_t values = 0;
+    unsigned value = 0;
+    std::size_t values = 1;
     std::array<char, 64> name{};
-    const H5Z_filter_t filter = H5Pget_filter2(plist, static_cast<unsigned>(i), &flags, &values, nullptr,
+    const H5Z_filter_t filter = H5Pget_filter2(plist, static_cast<unsigned>(i), &flags, &values, &value,
                                                name.size() - 1, name.data(), &config);
     if (filter < 0) throw error(set.path, "readable filters", "damage: " + hdf5_error_text());
+    set.filters.push_back({filter, values > 0 ? value : 0});
     if (rules_ == Hdf5Rules::kOwnFiles && filter != H5Z_FILTER_DEFLATE && filter != H5Z_FILTER_SHUFFLE)
       throw error(set.path, "shuffled and deflated chunks", fmt::format("filter {}", filter));
     if (H5Zfilter_avail(filter) > 0) continue;
@@ -179,13 +185,53 @@ Hdf5Dataset Hdf5Source::dataset(const Hdf5Group& parent, const std::string& name
   return set;
 }
 
-/// A stream of deflate or LZF is hardly longer than what it holds. The library inflates all of a longer one,
-/// whatever the chunk's size; so it is bounded here: to some thousand times the chunk. The slack is for
-/// headers and checksums.
-void Hdf5Source::check_chunks(const Hdf5Dataset& set, const std::vector<hsize_t>& first,
-                              const std::vector<hsize_t>& size) const {
+/// Bytes that a chunk takes in the file; 0 when it was never written. A stream of deflate or LZF is hardly
+/// longer than what it holds; a longer one is refused. The slack is for headers and checksums.
+hsize_t Hdf5Source::stored_bytes(const Hdf5Dataset& set, const std::vector<hsize_t>& origin) const {
   const std::int64_t raw = product(set.chunk, chunk_element_bytes(set));
   const std::int64_t most = raw + raw / 64 + 4096;
+  hsize_t stored = 0;
+  if (H5Dget_chunk_storage_size(set.handle.get(), origin.data(), &stored) < 0) {
+    H5Eclear2(H5E_DEFAULT);  // never written; what is damaged fails on reading
+    return 0;
+  }
+  if (stored > static_cast<hsize_t>(most))
+    throw error(fmt::format("{}, chunk at {}", set.path, fmt::format("[{}]", fmt::join(origin, ", "))),
+                fmt::format("at most the chunk's {} bytes, compressed", raw), fmt::format("{} bytes", stored),
+                "copy or write the file again");
+  return stored;
+}
+
+bool Hdf5Source::read_stored_chunk(const Hdf5Dataset& set, const std::vector<std::int64_t>& origin,
+                                   std::vector<std::byte>& stored, std::uint32_t& skipped) const {
+  const std::vector<hsize_t> at(origin.begin(), origin.end());
+  stored.resize(stored_bytes(set, at));
+  if (stored.empty()) return false;
+  if (H5Dread_chunk(set.handle.get(), H5P_DEFAULT, at.data(), &skipped, stored.data()) < 0)
+    throw error(set.path, "readable data", "damage: " + hdf5_error_text());
+  return true;
+}
+
+/// The library inflates all of a stream, whatever the chunk's size: a thousand times the chunk at worst. So
+/// chunks are decoded here before the library sees them, and no further than their size.
+void Hdf5Source::check_decoded_size(const Hdf5Dataset& set, const std::vector<hsize_t>& origin) const {
+  if (!can_decode_chunks(set) || set.checked.count(origin) != 0) return;
+  std::vector<std::byte> stored, decoded;
+  std::uint32_t skipped = 0;
+  if (!read_stored_chunk(set, {origin.begin(), origin.end()}, stored, skipped)) return;
+  const std::int64_t size = product(set.chunk, chunk_element_bytes(set));
+  if (!decode_chunk(set.filters, skipped, stored, static_cast<std::size_t>(size), decoded))
+    throw error(fmt::format("{}, chunk at {}", set.path, fmt::format("[{}]", fmt::join(origin, ", "))),
+                fmt::format("a chunk of {} bytes", size), "damage: its compressed data do not give that",
+                "copy or write the file again");
+  constexpr std::size_t kMostChecked = 4096;
+  if (set.checked.size() >= kMostChecked) set.checked.clear();
+  set.checked.insert(origin);
+}
+
+/// Every chunk of a hyperslab, before it is read.
+void Hdf5Source::check_chunks(const Hdf5Dataset& set, const std::vector<hsize_t>& first,
+                              const std::vector<hsize_t>& size) const {
   std::vector<hsize_t> start(first.size()), at;
   for (std::size_t i = 0; i < first.size(); ++i) {
     if (size[i] == 0) return;
@@ -194,13 +240,7 @@ void Hdf5Source::check_chunks(const Hdf5Dataset& set, const std::vector<hsize_t>
   }
   at = start;
   for (std::size_t axis = 0; axis < at.size();) {
-    hsize_t stored = 0;
-    if (H5Dget_chunk_storage_size(set.handle.get(), at.data(), &stored) < 0)
-      H5Eclear2(H5E_DEFAULT);  // never written; what is damaged fails on reading
-    else if (stored > static_cast<hsize_t>(most))
-      throw error(fmt::format("{}, chunk at {}", set.path, fmt::format("[{}]", fmt::join(at, ", "))),
-                  fmt::format("at most the chunk's {} bytes, compressed", raw),
-                  fmt::format("{} bytes", stored), "copy or write the file again");
+    if (stored_bytes(set, at) > 0) check_decoded_size(set, at);
     for (axis = 0; axis < at.size(); ++axis) {  // the next chunk
       at[axis] += static_cast<hsize_t>(set.chunk[axis]);
       if (at[axis] < first[axis] + size[axis]) break;

@@ -1,7 +1,9 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -17,6 +19,12 @@ struct Hdf5Group {
   std::string path;
 };
 
+/// A filter of a chunked dataset: HDF5's number, and its first value (shuffle: bytes of an element).
+struct Hdf5Filter {
+  int id = 0;
+  unsigned value = 0;
+};
+
 /// A dataset whose storage and claimed size were checked.
 struct Hdf5Dataset {
   Hdf5Handle handle, type;
@@ -28,6 +36,9 @@ struct Hdf5Dataset {
   std::int64_t offset = -1;         ///< first byte in the file where contiguous and written, else -1
   std::vector<std::int64_t> chunk;  ///< empty unless chunked
   bool filtered = false;
+  std::vector<Hdf5Filter> filters;                 ///< in the order of writing
+  bool uniform_chunks = true;                      ///< false: chunks at the edge may go without the filters
+  mutable std::set<std::vector<hsize_t>> checked;  ///< chunks known to decode to their size, the last ones
 };
 
 /// Whose files are read. Files that only this tool writes need less, so more is refused in them: soft links,
@@ -75,6 +86,10 @@ class Hdf5Source {
   /// element's form.
   void read(const Hdf5Dataset& set, hid_t memory_type, const std::vector<std::int64_t>& start,
             const std::vector<std::int64_t>& count, void* out) const;
+  /// The chunk that starts at `origin` as it is stored, and the filters that it went without (bit i: filter
+  /// i). False when it was never written.
+  bool read_stored_chunk(const Hdf5Dataset& set, const std::vector<std::int64_t>& origin,
+                         std::vector<std::byte>& stored, std::uint32_t& skipped) const;
   /// Bytes straight from the file (`offset` of a contiguous dataset).
   void read_bytes(const Hdf5Dataset& set, std::int64_t offset, std::size_t count, void* out) const;
   /// Any integer type, as int64 (unsigned values beyond it become its largest value).
@@ -99,10 +114,12 @@ class Hdf5Source {
  private:
   void check_link(const Hdf5Group& parent, const std::string& name) const;
   void check_storage(Hdf5Dataset& set, hid_t plist) const;
-  void check_filters(const Hdf5Dataset& set, hid_t plist) const;
+  void check_filters(Hdf5Dataset& set, hid_t plist) const;
   void check_size(const Hdf5Dataset& set) const;
   void check_chunks(const Hdf5Dataset& set, const std::vector<hsize_t>& first,
                     const std::vector<hsize_t>& size) const;
+  void check_decoded_size(const Hdf5Dataset& set, const std::vector<hsize_t>& origin) const;
+  hsize_t stored_bytes(const Hdf5Dataset& set, const std::vector<hsize_t>& origin) const;
   Hdf5Handle one_value(hid_t object, const std::string& where, const std::string& name) const;
 
   std::string path_;

@@ -2,6 +2,7 @@
 
 #include <limits>
 
+#include "profiler/phase_clock.hpp"
 #include "spectral/frequency_use.hpp"
 
 namespace rope {
@@ -33,6 +34,15 @@ void set_usage(const PairSums& p, const std::vector<double>& omega, HeadScores& 
 }  // namespace
 
 HeadScores::HeadScores() { score.fill(kNaN); }
+
+void HeldVectors::decode() {
+  std::call_once(once_, [this] {
+    if (query.pieces.empty() && key.pieces.empty() && !query.swapped && !key.swapped) return;
+    const PhaseScope scope(Phase::kDecoding);
+    query.decode();
+    key.decode();
+  });
+}
 
 std::int64_t HeadJob::bytes_of(const PartSlots& slots, std::size_t n_freq) {
   const auto pair_block = static_cast<std::int64_t>(sizeof(PairSums) + 2 * n_freq * sizeof(double));

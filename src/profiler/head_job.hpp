@@ -4,9 +4,11 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <vector>
 
 #include "profiler/grid_cache.hpp"
+#include "profiler/memory_gate.hpp"
 #include "profiler/pair_scores.hpp"
 #include "profiler/profile_file.hpp"
 #include "profiler/semantic_score.hpp"
@@ -48,12 +50,25 @@ struct HeadScores {
   HeadScores();
 };
 
+/// The stored vectors of neighbouring heads, shared by their jobs, and the memory that they were granted.
+class HeldVectors {
+ public:
+  MemoryLease lease;
+  RawBlock query, key;
+
+  /// Makes the bytes of both, once; for any thread. Throws UserError for a damaged chunk.
+  void decode();
+
+ private:
+  std::once_flag once_;
+};
+
 /// One head of one example: where its vectors lie, what to compute, and the sums of its blocks, which may be
 /// computed by several threads.
 class HeadJob {
  public:
   HeadSetting setting;
-  std::shared_ptr<const void> vectors;  ///< keeps the blocks that `setting` points into
+  std::shared_ptr<HeldVectors> vectors;  ///< what `setting` points into; to be decoded before use
   std::shared_ptr<const PartSlots> slots;
   std::shared_ptr<const WindowedGrid> grid;
   std::shared_ptr<const SlotPhases> phases;

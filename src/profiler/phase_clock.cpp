@@ -32,8 +32,8 @@ void change(Phase next) {
 }  // namespace
 
 const char* phase_name(Phase phase) {
-  static constexpr const char* kNames[] = {"other",   "reading", "coefficients", "plans",
-                                           "moments", "sweep",   "writing",      "digests"};
+  static constexpr const char* kNames[] = {"other",   "reading", "decoding", "coefficients", "plans",
+                                           "moments", "sweep",   "writing",  "digests"};
   static_assert(std::size(kNames) == static_cast<std::size_t>(Phase::kCount));
   return kNames[static_cast<std::size_t>(phase)];
 }

@@ -10,6 +10,7 @@ namespace rope {
 enum class Phase : int {
   kOther,
   kReading,       ///< positions and vectors from the caches
+  kDecoding,      ///< of compressed vectors
   kCoefficients,  ///< conversion, un-rotation, coefficients, norms, usage, margins
   kPlans,         ///< sweep plans and factors of moments, once per (grid, window)
   kMoments,

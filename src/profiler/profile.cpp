@@ -358,7 +358,9 @@ std::string metric_names(const ScoringOptions& options) {
 ProfileReport run_profile(const ProfileOptions& options, const ProgressCallback& progress) {
   require_output_is_no_input(options.output, input_names(options));
   const PhaseThread booked(options.clock);
-  const ActivationSet set(options.files, options.input);
+  ActivationSetOptions input = options.input;
+  input.chunk_bytes = std::min(input.chunk_bytes, options.memory / 8);
+  const ActivationSet set(options.files, input);
   std::unique_ptr<BackgroundDigest> digest;
   if (options.digest) digest = std::make_unique<BackgroundDigest>(input_names(options), options.clock);
   std::vector<std::string> warnings = set.warnings();

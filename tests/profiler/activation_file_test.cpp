@@ -69,7 +69,7 @@ TEST_CASE("every element type and storage reads back what was written") {
   const test::TempDir dir;
   for (const ElementType type :
        {ElementType::kFloat16, ElementType::kBfloat16, ElementType::kFloat32, ElementType::kFloat64})
-    for (int form = 0; form < 8; ++form) {
+    for (int form = 0; form < 11; ++form) {
       test::RandomCache sizes;
       sizes.type = type;
       CacheSpec cache = test::random_cache(sizes);
@@ -82,17 +82,22 @@ TEST_CASE("every element type and storage reads back what was written") {
         if (form == 5) storage.gzip = 1, storage.shuffle = storage.fletcher32 = true;
         if (form == 6) storage.chunk = {2, 1, 3, 1, 5}, storage.bfloat16_bits = true;
         if (form == 7) storage.chunk = {1, 1, 1, 0, 0}, storage.lzf = true, storage.fixed_id_bytes = 9;
+        if (form == 8) storage.chunk = {2, 1, 3, 1, 5}, storage.gzip = 1, storage.shuffle = true;
+        if (form == 9) storage.chunk = {0, 0, 0, 0, 0}, storage.lzf = storage.fletcher32 = true;
+        if (form == 10) storage.chunk = {2, 2, 3, 4, 7}, storage.gzip = 1, storage.big_endian = true;
       }
       const std::string path = dir / "cache.h5";
       test::write_cache(path, cache);
       CAPTURE(element_name(type));
       CAPTURE(form);
-      const ActivationFile file(path);
+      ActivationFile file(path);
       REQUIRE(file.tasks().size() == 2);
       CHECK(file.tasks()[0].query_type == type);
       CHECK(file.tasks()[0].key_type == type);
       CHECK(differences(file, cache, 1) == 0);
       CHECK(differences(file, cache, 3) == 0);
+      file.keep_chunks(1);
+      CHECK(differences(file, cache, 2) == 0);
       CHECK(file.read_example_ids(file.tasks()[1], 1, 2) == std::vector<std::string>{"beta-1", "beta-2"});
       for (const CheckResult& check : ActivationFile::check(path)) {
         INFO(check.name << ": " << check.detail);
