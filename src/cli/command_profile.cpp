@@ -98,7 +98,8 @@ class ProfileCommand : public Command {
     app.add_option("--backend", backend_, "where the sweep runs")
         ->check(CLI::IsMember({"auto", "cpu", "cuda"}))
         ->capture_default_str();
-    app.add_option("--device", device_, "which GPU, as `devices` numbers them")
+    app.add_option("--device", device_,
+                   "which GPU, as `devices` numbers them; without it all that are usable share the work")
         ->type_name("N")
         ->check(CLI::Range(0, 1023));
     app.add_option(
@@ -204,10 +205,17 @@ class ProfileCommand : public Command {
       throw usage_error(fmt::format("--memory: expected at least 64M, found {}", memory_),
                         "bytes, or a whole number with K, M or G, e.g. 512M");
     options.memory = *memory;
-    const spectral::BackendChoice chosen = spectral::choose_backend(backend_, device_);
-    options.backend = chosen.name;
+    const OpenedBackend opened = open_backend(backend_, device_);
+    options.engine = opened.engine;
+    options.backend = opened.choice.name;
     options.simd = spectral::simd_in_use();
-    console.detail(fmt::format("backend {} ({}): {}", chosen.name, options.simd, chosen.reason));
+    const std::string sentence =
+        fmt::format("backend {} ({}): {}", options.backend, options.simd, opened.choice.reason);
+    // A GPU in use is news; that there is none is not.
+    if (options.backend == "cuda" && backend_ == "auto")
+      console.note(sentence);
+    else
+      console.detail(sentence);
     return options;
   }
 

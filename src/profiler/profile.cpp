@@ -187,7 +187,7 @@ class Pipeline {
       : set_(set),
         writer_(writer),
         progress_(progress),
-        resources_{options.threads, options.memory, cpu_engine(), options.clock} {
+        resources_{options.threads, options.memory, options.engine, options.clock} {
     for (const SetTask& task : set.tasks())
       for (const SetExample& example : task.examples) {
         examples_.push_back(&example);

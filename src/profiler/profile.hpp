@@ -11,6 +11,7 @@
 #include "profiler/head_selection.hpp"
 #include "profiler/profile_file.hpp"
 #include "profiler/ranking.hpp"
+#include "profiler/sweep_engine.hpp"
 #include "profiler/task_summary.hpp"
 
 namespace rope {
@@ -28,7 +29,8 @@ struct ProfileOptions {
   /// `-o -`: takes the finished scratch file in place of a rename.
   std::function<void(const std::string& path)> deliver;
   bool force = false;
-  std::string backend = "cpu";  ///< the one in use, for the record
+  SweepEngine engine = cpu_engine();
+  std::string backend = "cpu";  ///< the engine's, for the record
   std::string simd;
   int threads = 0;                                ///< that compute; 0: as OpenMP would
   std::int64_t memory = std::int64_t{512} << 20;  ///< `--memory`

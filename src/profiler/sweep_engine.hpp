@@ -2,9 +2,12 @@
 
 #include <cstddef>
 #include <functional>
+#include <memory>
+#include <string_view>
 
 #include "spectral/adjacent_sweep.hpp"
 #include "spectral/backend.hpp"
+#include "spectral/device_sweep.hpp"
 
 namespace rope {
 
@@ -24,5 +27,16 @@ struct SweepEngine {
 };
 
 SweepEngine cpu_engine();
+SweepEngine device_engine(std::shared_ptr<spectral::DeviceSweep> sweep);
+
+/// The backend that `--backend` and `--device` lead to, ready for work.
+struct OpenedBackend {
+  spectral::BackendChoice choice;
+  SweepEngine engine;
+};
+
+/// As spectral::choose_backend, and opens the devices. Where `auto` cannot open them it takes the CPU and
+/// says why; later failures are DeviceErrors.
+OpenedBackend open_backend(std::string_view wanted, int device);
 
 }  // namespace rope

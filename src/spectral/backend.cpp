@@ -8,9 +8,6 @@
 namespace rope::spectral {
 namespace {
 
-// The kernels of the CUDA sweep plug in behind adjacent_sweep.hpp; until they are there no device is of use.
-constexpr const char* kNoCudaSweep = "this build has no CUDA sweep";
-
 BackendInfo describe_cpu() {
   BackendInfo cpu;
   cpu.name = "cpu";
@@ -30,14 +27,9 @@ BackendInfo describe_cuda() {
   DeviceQuery query = query_cuda_devices();
   BackendInfo cuda;
   cuda.name = "cuda";
-  cuda.usable = false;
-  cuda.reason = query.reason.empty() ? kNoCudaSweep : query.reason;
-  if (query.built && !query.reason.empty()) cuda.reason += "; " + std::string(kNoCudaSweep);
+  cuda.usable = query.reason.empty();
+  cuda.reason = std::move(query.reason);
   cuda.devices = std::move(query.devices);
-  for (DeviceInfo& device : cuda.devices) {
-    if (device.usable) device.reason = kNoCudaSweep;
-    device.usable = false;
-  }
   cuda.details = std::move(query.details);
   return cuda;
 }
@@ -52,19 +44,22 @@ BackendChoice choose_backend(std::string_view wanted, int device) {
                                 "\"; valid are auto, cpu and cuda");
   if (wanted == "cpu") {
     if (device > 0) throw DeviceError("the cpu backend has one device, 0; found " + std::to_string(device));
-    return {"cpu", 0, "asked for"};
+    return {"cpu", 0, {0}, "asked for"};
   }
   const BackendInfo cuda = describe_cuda();
   if (cuda.usable) {
+    BackendChoice choice{"cuda", 0, {}, wanted == "auto" ? "a CUDA device is usable" : "asked for"};
     for (const DeviceInfo& info : cuda.devices) {
-      if (info.usable && (device < 0 || device == info.index))
-        return {"cuda", info.index, wanted == "auto" ? "a CUDA device is usable" : "asked for"};
+      if (info.usable && (device < 0 || device == info.index)) choice.devices.push_back(info.index);
     }
-    throw DeviceError("CUDA device " + std::to_string(device) + " is not there or not usable");
+    if (choice.devices.empty())
+      throw DeviceError("CUDA device " + std::to_string(device) + " is not there or not usable");
+    choice.device = choice.devices.front();
+    return choice;
   }
   if (wanted == "cuda") throw DeviceError("the cuda backend cannot be used: " + cuda.reason);
   if (device > 0) throw DeviceError("device " + std::to_string(device) + " cannot be used: " + cuda.reason);
-  return {"cpu", 0, "cuda cannot be used: " + cuda.reason};
+  return {"cpu", 0, {0}, "cuda cannot be used: " + cuda.reason};
 }
 
 }  // namespace rope::spectral

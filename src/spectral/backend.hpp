@@ -40,12 +40,13 @@ std::vector<BackendInfo> list_backends();
 
 /// What `--backend` and `--device` lead to.
 struct BackendChoice {
-  std::string name;  ///< "cpu" or "cuda"
-  int device = 0;
-  std::string reason;  ///< one sentence: why this one, for logs and results
+  std::string name;          ///< "cpu" or "cuda"
+  int device = 0;            ///< the first of them
+  std::vector<int> devices;  ///< all that the work is shared among
+  std::string reason;        ///< one sentence: why this one, for logs and results
 };
 
-/// `wanted`: "auto", "cpu" or "cuda". device: index from list_backends, -1 = the first usable one.
+/// `wanted`: "auto", "cpu" or "cuda". device: index from list_backends, -1 = every usable one.
 /// auto takes cuda where usable, else cpu, and says why. Throws DeviceError where `cuda` or a device was
 /// asked for and cannot be had, std::invalid_argument for another name.
 BackendChoice choose_backend(std::string_view wanted, int device = -1);

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <cstdint>
 #include <memory>
 #include <vector>
 
@@ -12,8 +11,9 @@ namespace simt {
 class SweepDevice;
 }
 
-/// The sweep on devices (src/spectral/README.md). They compute in float32; a lane whose value may be further
-/// than 1e-5 from float64's, softcapped logits and aliasing are done by sweep_cpu in the same call.
+/// The sweep on devices (src/spectral/README.md). They compute in float32; what may then be further than 1e-5
+/// from float64 is mended on the CPU (sweep_lanes.hpp), where short windows, softcaps, aliasing and logit
+/// scales are done altogether, and grids for which a device has too little shared memory.
 class DeviceSweep {
  public:
   explicit DeviceSweep(std::vector<std::unique_ptr<simt::SweepDevice>> devices);
@@ -27,15 +27,8 @@ class DeviceSweep {
   /// Calls that can be on the devices at the same time.
   int concurrent_calls() const;
 
-  /// Lanes asked for so far, and those of them that sweep_cpu did (once per lane and call).
-  struct Tally {
-    std::int64_t lanes = 0, on_cpu = 0;
-  };
-  Tally tally() const;
-
-  struct Impl;
-
  private:
+  struct Impl;
   std::unique_ptr<Impl> impl_;
 };
 

@@ -75,6 +75,7 @@ struct InnerSums {
 template <bool kMasked>
 ROPE_HD void add_differences(const float (&even)[2][kTile], const float (&odd)[2][kTile],
                              const InnerPair& pair, int tile, InnerSums& sums) {
+  float half_sum = 0;  // of the tile: short sums round less
   ROPE_UNROLL
   for (int side = 0; side < 2; ++side) {
     ROPE_UNROLL
@@ -85,14 +86,15 @@ ROPE_HD void add_differences(const float (&even)[2][kTile], const float (&odd)[2
         const int offset = tile * kTile + r + 1;
         const float up = offset <= pair.last[side] ? fabsf(de + d_o) : 0.0F;
         const float down = 1 - offset <= pair.last[side] ? fabsf(de - d_o) : 0.0F;
-        sums.half_sum = fma(0.5F, up, fma(0.5F, down, sums.half_sum));
+        half_sum = fma(0.5F, up, fma(0.5F, down, half_sum));
         sums.max = fmaxf(sums.max, fmaxf(up, down));
       } else {
-        sums.half_sum += fmaxf(fabsf(de), fabsf(d_o));
+        half_sum += fmaxf(fabsf(de), fabsf(d_o));
         sums.max = fmaxf(sums.max, fabsf(de) + fabsf(d_o));
       }
     }
   }
+  sums.half_sum += half_sum;
 }
 
 // Logits, in powers of two, may pass the offset by this much before the offset follows.
@@ -150,12 +152,15 @@ ROPE_HD void add_weights(const float (&even)[2][kTile], const float (&odd)[2][kT
       tile_logits<kMasked>(even[side], odd[side], gain, lowered(pair, side, totals.offset), last, tile, up,
                            down);
     }
+    float weight = 0, square = 0;  // of the tile: short sums round less
     ROPE_UNROLL
     for (int r = 0; r < kTile; ++r) {
       const float a = exp2_fast(up[r]), b = exp2_fast(down[r]);
-      sums.weight += a + b;
-      sums.square = fma(a, a, fma(b, b, sums.square));
+      weight += a + b;
+      square = fma(a, a, fma(b, b, square));
     }
+    sums.weight += weight;
+    sums.square += square;
   }
 }
 
