@@ -9,27 +9,34 @@ using spectral::CoefficientBatch;
 
 namespace {
 
-// One block into its lanes of the batch. subset: 1 for the pairs of H(M), else 0.
-void fill(HeadVectors& vectors, const PairPart& part, const std::vector<double>& subset,
-          CoefficientBatch& batch, PairBlock& block) {
+// Memory that the blocks of a call share.
+struct Scratch {
+  HeadVectors vectors;
+  std::vector<double> subset;  // 1 for the pairs of H(M), else 0
+  std::vector<double> high_norm, mass;
+  spectral::UsageSums usage;
+};
+
+// One block into its lanes of the batch.
+void fill(Scratch& scratch, const PairPart& part, CoefficientBatch& batch, PairBlock& block) {
   const std::size_t lanes = block.norm.size();
   const std::vector<double>& omega = part.head->lanes->omega;
-  std::vector<double> high_norm(lanes), mass(part.usage ? lanes : 0);
-  spectral::UsageSums usage;
+  scratch.high_norm.resize(lanes);
   spectral::PairMeasures measures;
-  measures.subset = subset.data();
+  measures.subset = scratch.subset.data();
   measures.largest = kLargestNorm;
   measures.norm = block.norm.data();
-  measures.subset_norm = high_norm.data();
+  measures.subset_norm = scratch.high_norm.data();
   if (part.usage) {
-    usage.clear(omega.size());
+    scratch.mass.resize(lanes);
+    scratch.usage.clear(omega.size());
     measures.omega = omega.data();
-    measures.usage = &usage;
-    measures.mass = mass.data();
+    measures.usage = &scratch.usage;
+    measures.mass = scratch.mass.data();
   }
-  vectors.assign(*part.head, *part.slots, part.phases);
+  scratch.vectors.assign(*part.head, *part.slots, part.phases);
   for (const QueryRun& r : query_runs(part.slots->first_pair, part.index * kPairBlock, part.pairs())) {
-    const HeadVectors::PairColumns columns = vectors.pairs(r.query, r.first, r.count, part.usage);
+    const HeadVectors::PairColumns columns = scratch.vectors.pairs(r.query, r.first, r.count, part.usage);
     spectral::PairRun run = columns.run;
     run.first_lane = block.first_lane + r.place;
     run.first_place = r.place;
@@ -44,13 +51,13 @@ void fill(HeadVectors& vectors, const PairPart& part, const std::vector<double>&
   sums.valid = sums.pairs - sums.undefined - sums.non_finite;
   for (std::size_t i = 0; i < lanes; ++i) {
     if (block.norm[i] == 0) continue;
-    if (part.norm_share) sums.norm_share += high_norm[i] / block.norm[i];
-    if (part.usage) sums.frequency_mass += mass[i];
+    if (part.norm_share) sums.norm_share += scratch.high_norm[i] / block.norm[i];
+    if (part.usage) sums.frequency_mass += scratch.mass[i];
   }
   if (!part.usage) return;
   sums.usage.assign(omega.size(), 0.0);
   sums.usage_norm.assign(omega.size(), 0.0);
-  usage.fold(sums.usage.data(), sums.usage_norm.data());
+  scratch.usage.fold(sums.usage.data(), sums.usage_norm.data());
 }
 
 }  // namespace
@@ -86,9 +93,9 @@ std::vector<PairBlock> score_pairs(std::span<const PairPart> parts, const std::v
     lanes += blocks[k].norm.size();
   }
   batch.shape(high.size(), lanes);
-  const std::vector<double> subset(high.begin(), high.end());
-  HeadVectors vectors;
-  for (std::size_t k = 0; k < parts.size(); ++k) fill(vectors, parts[k], subset, batch, blocks[k]);
+  Scratch scratch;
+  scratch.subset.assign(high.begin(), high.end());
+  for (std::size_t k = 0; k < parts.size(); ++k) fill(scratch, parts[k], batch, blocks[k]);
   return blocks;
 }
 

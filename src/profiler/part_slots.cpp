@@ -75,6 +75,7 @@ PartSlots make_part_slots(const ExampleSlots& slots, bool full_coverage) {
 std::vector<QueryRun> query_runs(const std::vector<std::int64_t>& first_of_query, std::int64_t first,
                                  std::int64_t count) {
   std::vector<QueryRun> runs;
+  runs.reserve(std::min(first_of_query.size(), static_cast<std::size_t>(count)));
   std::int64_t query =
       std::upper_bound(first_of_query.begin(), first_of_query.end(), first) - first_of_query.begin() - 1;
   for (std::int64_t at = first; at < first + count; ++query) {

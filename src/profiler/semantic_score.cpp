@@ -20,10 +20,9 @@ struct MarginFacts {
 };
 
 // Margins of one block into its lanes.
-MarginFacts fill(HeadVectors& vectors, const TripletPart& part, std::size_t first_lane,
-                 CoefficientBatch& margins) {
+void fill(HeadVectors& vectors, const TripletPart& part, std::size_t first_lane, CoefficientBatch& margins,
+          MarginFacts& facts) {
   const auto n = static_cast<std::size_t>(part.triplets());
-  MarginFacts facts;
   for (auto* values : {&facts.value, &facts.bound, &facts.deviation, &facts.tails}) values->resize(n);
   facts.undefined.resize(n);
   vectors.assign(*part.head, *part.slots, part.phases);
@@ -43,7 +42,6 @@ MarginFacts fill(HeadVectors& vectors, const TripletPart& part, std::size_t firs
       facts.undefined[r.place + t] = columns.query_is_zero || columns.key_is_zero[t];
     }
   }
-  return facts;
 }
 
 // Sign that orients each lane, 0 for those that are left out; counts the reasons.
@@ -92,9 +90,10 @@ std::vector<TripletBlock> score_triplets(std::span<const TripletPart> parts,
   margins.shape(parts.front().head->lanes->omega.size(), lanes);
   std::vector<double> sign(margins.stride, 0.0), mean(lanes), variance(lanes);
   HeadVectors vectors;
+  MarginFacts facts;
   for (std::size_t k = 0; k < parts.size(); ++k) {
     blocks[k].sums.triplets = parts[k].triplets();
-    const MarginFacts facts = fill(vectors, parts[k], blocks[k].first_lane, margins);
+    fill(vectors, parts[k], blocks[k].first_lane, margins, facts);
     orient(facts, margins, blocks[k].first_lane, sign.data() + blocks[k].first_lane, blocks[k].sums);
   }
   spectral::orient_lanes(margins, sign);
