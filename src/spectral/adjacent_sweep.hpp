@@ -12,12 +12,12 @@ namespace rope::spectral {
 
 /// What one pass over S(m), m = 0 ... window-1, is asked for. Only what is asked is computed.
 struct SweepRequest {
-  bool mean_response = false;        ///< 1/(M-1) sum |S(m+1) - S(m)|, not divided by U      (theory §4)
-  bool response_max = false;         ///< max_m |S(m+1) - S(m)|, not divided by U              (theory §4)
-  bool effective_length = false;     ///< E_2 of softmax S(0..M-1)                             (theory §12)
-  bool aliasing = false;             ///< share of adjacent scores equal in bfloat16           (theory §11)
-  bool reversals = false;            ///< #{m : S(m) < 0}, exact as float64 direct summation   (theory §3)
-  double softcap = 0.0;              ///< > 0: E_2 of cap * tanh(S / cap) instead of S
+  bool mean_response = false;          ///< 1/(M-1) sum |S(m+1) - S(m)|, not divided by U      (theory §4)
+  bool response_max = false;           ///< max_m |S(m+1) - S(m)|, not divided by U              (theory §4)
+  bool effective_length = false;       ///< E_2 of softmax S(0..M-1)                             (theory §12)
+  bool aliasing = false;               ///< share of adjacent scores equal in bfloat16           (theory §11)
+  bool reversals = false;              ///< #{m : S(m) < 0}, exact as float64 direct summation   (theory §3)
+  double softcap = 0.0;                ///< > 0: E_2 of cap * tanh(S / cap) instead of S
   std::vector<double> logit_scales{};  ///< lambda > 0: E_2 of softmax lambda S as well; not with a softcap
 };
 

@@ -10,6 +10,24 @@
 #include "spectral/sweep_lanes.hpp"
 
 namespace rope::spectral {
+namespace {
+
+/// Phases of the first outer blocks, which all groups share; later ones each group turns for itself, so
+/// that memory does not grow with the window.
+std::vector<double> shared_phases(const CompressedPlan& plan, std::int64_t window) {
+  constexpr std::int64_t kMost = 4 * kOuterReseed, kSpan = 2 * static_cast<std::int64_t>(kOuterHalf);
+  const std::int64_t blocks = std::min((window + kSpan - 1) / kSpan, kMost);
+  const std::size_t size = 2 * plan.n_freq;
+  std::vector<double> phases(size * static_cast<std::size_t>(blocks));
+  for (std::int64_t k = 0; k < blocks; ++k) {
+    double* at = phases.data() + size * static_cast<std::size_t>(k);
+    if (k % kOuterReseed != 0) std::copy_n(at - size, size, at);
+    compressed_outer_phases(plan, k, at);
+  }
+  return phases;
+}
+
+}  // namespace
 
 void compressed_sweep(const SweepBasis& basis, std::int64_t window, const CoefficientBatch& batch,
                       const SweepRequest& request, const SweepLanes& lanes, bool values,
@@ -23,6 +41,7 @@ void compressed_sweep(const SweepBasis& basis, std::int64_t window, const Coeffi
   if (request.response_max) result.response_max.resize(room);
   if (request.effective_length) result.effective_length.resize(room);
 
+  const std::vector<double> phases = shared_phases(plan, window);
   const auto groups = static_cast<std::int64_t>((pairs + step - 1) / step);
   const int threads = static_cast<int>(std::min<std::int64_t>(groups, omp_get_max_threads()));
   const std::size_t scratch_size = (compressed_scratch_size(plan, n_scales) + 15) / 16 * 16;
@@ -40,6 +59,8 @@ void compressed_sweep(const SweepBasis& basis, std::int64_t window, const Coeffi
     group.omega = basis.omega();
     group.scale = lanes.scale.data() + lane;
     group.facts = lanes.facts.data() + lane;
+    group.phases = phases.data();
+    group.known_phases = static_cast<std::int64_t>(phases.size() / (2 * plan.n_freq));
     group.mean = at(result.mean_response);
     group.max = at(result.response_max);
     group.effective = at(result.effective_length);

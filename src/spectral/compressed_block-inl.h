@@ -130,13 +130,21 @@ HWY_INLINE void Weigh(const Exp2& exp2, V x, int v, BlockSums<kV>& sums) {
   sums.square[v] = hn::MulAdd(e, e, sums.square[v]);
 }
 
+/// Non-negative floats order as their bits do, and integer units have room where the multipliers, which
+/// compare floats too, do not.
+HWY_INLINE V MaxOfNonNegative(V x, V y) {
+  const D d;
+  const DI di;
+  return hn::BitCast(d, hn::Max(hn::BitCast(di, x), hn::BitCast(di, y)));
+}
+
 /// |x + y| + |x - y| = 2 max(|x|, |y|) and max(|x + y|, |x - y|) = |x| + |y|.
 template <int kV>
 HWY_INLINE void AddMirrored(V x, V y, int v, BlockSums<kV>& sums) {
   x = hn::Abs(x);
   y = hn::Abs(y);
-  sums.step[v] = hn::Add(sums.step[v], hn::Max(x, y));
-  sums.top[v] = hn::Max(sums.top[v], hn::Add(x, y));
+  sums.step[v] = hn::Add(sums.step[v], MaxOfNonNegative(x, y));
+  sums.top[v] = MaxOfNonNegative(sums.top[v], hn::Add(x, y));
 }
 
 /// One whole inner block: 2 kInnerHalf differences, distances c - kInnerHalf ... c + kInnerHalf - 1. The sums
@@ -174,20 +182,28 @@ HWY_NOINLINE void WholeBlock(const Block& block, BlockSums<kV>& result) {
       }
     }
   };
-  constexpr std::size_t kSteps = kPlanTile / 2;  // rows of the tile before that each half of this one takes
   V e[kPlanTile][kV], o[kPlanTile][kV];
+  const std::size_t both = ke < ko ? ke : ko;
   for (std::size_t tile = 0; tile < kTiles; ++tile) {
     const float *et = even_table + tile * ke * kPlanTile, *ot = odd_table + tile * ko * kPlanTile;
     Clear<kV>(e);
-    for (std::size_t i = 0; i < kSteps; ++i) {
-      TileSums<kV>(et, block.even, i * ke / kSteps, (i + 1) * ke / kSteps, e);
+    Clear<kV>(o);
+    std::size_t k = 0;
+    for (std::size_t i = 0; i < kPlanTile; ++i) {
+      for (const std::size_t end = (i + 1) * both / kPlanTile; k < end; ++k) {
+        for (int v = 0; v < kV; ++v) {
+          const V x = hn::Load(d, block.even + (k * kV + v) * lanes),
+                  y = hn::Load(d, block.odd + (k * kV + v) * lanes);
+          for (std::size_t r = 0; r < kPlanTile; ++r) {
+            e[r][v] = hn::MulAdd(hn::Set(d, et[k * kPlanTile + r]), x, e[r][v]);
+            o[r][v] = hn::MulAdd(hn::Set(d, ot[k * kPlanTile + r]), y, o[r][v]);
+          }
+        }
+      }
       if (tile > 0) take(i, false);
     }
-    Clear<kV>(o);
-    for (std::size_t i = 0; i < kSteps; ++i) {
-      TileSums<kV>(ot, block.odd, i * ko / kSteps, (i + 1) * ko / kSteps, o);
-      if (tile > 0) take(kSteps + i, false);
-    }
+    TileSums<kV>(et, block.even, both, ke, e);
+    TileSums<kV>(ot, block.odd, both, ko, o);
     for (std::size_t r = 0; r < kPlanTile; ++r) {
       for (int v = 0; v < kV; ++v) {
         hn::Store(e[r][v], d, even_rows + r * width + v * lanes);

@@ -28,6 +28,8 @@ struct CompressedGroup {
   std::span<const double> omega;     ///< in the caller's order, for scores in doubt
   const double* scale = nullptr;     ///< power of two per lane that brings its coefficients into range
   const LaneFacts* facts = nullptr;  ///< per lane
+  const double* phases = nullptr;    ///< compressed_outer_phases of the first known_phases outer blocks
+  std::int64_t known_phases = 0;     ///< a multiple of kOuterReseed, or all
   double* mean = nullptr;            ///< sum |S(m+1) - S(m)| / (M-1); with `values` sum |S(m)| / M
   double* max = nullptr;             ///< largest |S(m+1) - S(m)|; with `values` largest |S(m)|
   double* effective = nullptr;       ///< E_2
@@ -39,6 +41,13 @@ struct CompressedGroup {
   bool wide = false;          ///< some lane's logits may spread over more than 60 powers of two
   double* scratch = nullptr;  ///< compressed_scratch_size() doubles, aligned to 64 bytes
 };
+
+/// Outer blocks between two fresh computations of their phases from float64 angles.
+inline constexpr std::int64_t kOuterReseed = 16;
+
+/// Phases e^{i C omega}, [n_freq][cos, sin], of outer block `index`: made anew where index is a multiple of
+/// kOuterReseed, else turned from those of the block before, which `phase` holds.
+void compressed_outer_phases(const CompressedPlan& plan, std::int64_t index, double* phase);
 
 /// Doubles of scratch that one thread needs.
 std::size_t compressed_scratch_size(const CompressedPlan& plan, std::size_t scales);
