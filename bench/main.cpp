@@ -70,9 +70,10 @@ int run(int argc, char** argv) {
       ->type_name("NAME=COMMAND")
       ->allow_extra_args(false)
       ->take_all();
-  app.add_option("--parts", parts, "sweeps, targets, threads, growth, moments, memory; all unless given")
+  app.add_option("--parts", parts,
+                 "sweeps, targets, threads, growth, grids, moments, memory; all unless given")
       ->delimiter(',')
-      ->check(CLI::IsMember({"sweeps", "targets", "threads", "growth", "moments", "memory"}));
+      ->check(CLI::IsMember({"sweeps", "targets", "threads", "growth", "grids", "moments", "memory"}));
   CLI11_PARSE(app, argc, argv);
   if (session.quick && app.count("--rounds") == 0) session.rounds = 3;
   if (!json.empty()) {
@@ -89,7 +90,8 @@ int run(int argc, char** argv) {
   print_machine(session);
   const std::pair<const char*, void (*)(Session&)> all[] = {
       {"sweeps", bench_sweeps},  {"targets", bench_targets}, {"threads", bench_threads},
-      {"growth", bench_scaling}, {"moments", bench_moments}, {"memory", bench_memory}};
+      {"growth", bench_scaling}, {"grids", bench_grids},     {"moments", bench_moments},
+      {"memory", bench_memory}};
   for (const auto& [name, part] : all)
     if (parts.empty() || std::find(parts.begin(), parts.end(), name) != parts.end()) part(session);
   session.record({{"kind", "peaks"}, {"peak32", session.peak32}, {"peak64", session.peak64}});

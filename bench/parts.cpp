@@ -86,6 +86,29 @@ void bench_scaling(Session& session) {
   std::printf("\n");
 }
 
+void bench_grids(Session& session) {
+  omp_set_num_threads(1);
+  constexpr std::int64_t kWindow = 32768;
+  std::printf("\nother grids (h = 64, M = %lld, %s, one thread), and the set-up of a plan\n%-22s %8s %9s\n",
+              static_cast<long long>(kWindow), kTogether.name, "grid", "ns", "plan ms");
+  std::vector<double> even(64), slow = geometric_grid(64, 1e4);
+  for (std::size_t n = 0; n < even.size(); ++n) even[n] = 3.0 * static_cast<double>(n + 1) / 64;
+  for (double& omega : slow) omega *= 1e-3;
+  const std::pair<const char*, std::vector<double>> grids[] = {
+      {"base 1e4", geometric_grid(64, 1e4)}, {"base 5e5", geometric_grid(64, 5e5)},
+      {"base 1e6", geometric_grid(64)},      {"base 1e7", geometric_grid(64, 1e7)},
+      {"slow only, 1e-3 to 1e-7", slow},     {"even spacing up to 3", even}};
+  for (const auto& [name, omega] : grids) {
+    const double ns = sweep_ns(omega, kWindow, 480, kTogether.request, session.rounds);
+    // Windows differ from round to round: what one more window of a known grid costs.
+    std::int64_t window = kWindow;
+    const double plan = best_ns(session.rounds, Clock::kProcessor,
+                                [&, &grid = omega] { const SweepPlan one_more(grid, ++window); });
+    std::printf("%-22s %8.3f %9.3f\n", name, ns, plan * 1e-6);
+    session.record({{"kind", "grid"}, {"grid", name}, {"ns", ns}, {"plan_ms", plan * 1e-6}});
+  }
+}
+
 void bench_moments(Session& session) {
   omp_set_num_threads(1);
   constexpr std::size_t kMargins = 4096;

@@ -228,9 +228,14 @@ Threads, h = 64, M = 32768, 1920 pairs, time of day:
 {threads}
 Few pairs in a batch, M = 32768, nanoseconds per pair-distance: {few}.
 
+Other grids, h = 64, M = 32768, and the set-up of a plan for one more window of the grid:
+
+{grids}
 Memory beyond inputs and outputs, plan included:
 
 {memory}
+The whole `profile`, resident with program and libraries, by number of examples (32 heads): {resident}.
+
 ## Moments
 
 Mean and variance over the window, float64, one thread, 4096 margins. Share: h x rank multiply-adds.
@@ -274,6 +279,10 @@ def page(r):
         targets=table(["target", "ns", "float32 peak, G/s", "2h nominal"], targets),
         threads=table(["threads", "ms", "against one"], threads),
         few=", ".join(f"{f['pairs']}: {f['ns']:.3f}" for f in r.all("few_pairs")) or "not measured",
+        grids=table(["grid", "ns", "plan, ms"],
+                    [[g["grid"], f"{g['ns']:.3f}", f"{g['plan_ms']:.3f}"] for g in r.all("grid")]),
+        resident=", ".join(f"{size:g}: {megabytes(peak)}" for g in r.all("growth", **{"with": "examples"})
+                           for size, peak in zip(g["sizes"], g["peak_bytes"])) or "not measured",
         memory=table(["M", "pairs", "threads", "memory"], memory), growth=growth_table(r),
         reading=table(["stored", "raw", "converted to float64", "one head in 20"], reading),
         cache=(cache["cache"] + tasks) if cache else "not measured", profile=profile_table(r), share=share_table(r))

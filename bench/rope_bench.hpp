@@ -47,8 +47,8 @@ inline constexpr Output kOutputs[] = {
     {"aliasing", {false, false, false, true, false, 0.0}},
 };
 
-/// omega_n = 1e6^(-n/h).
-std::vector<double> geometric_grid(std::size_t h);
+/// omega_n = base^(-n/h).
+std::vector<double> geometric_grid(std::size_t h, double base = 1e6);
 /// Coefficients uniform in (-1, 1), fixed seed.
 spectral::CoefficientBatch random_batch(std::size_t h, std::size_t pairs);
 
@@ -60,6 +60,7 @@ void bench_sweeps(Session& session);
 void bench_targets(Session& session);
 void bench_threads(Session& session);
 void bench_scaling(Session& session);
+void bench_grids(Session& session);
 void bench_moments(Session& session);
 void bench_memory(Session& session);
 /// The child of bench_memory: does one sweep and prints bytes of working memory. argv as main gets it.

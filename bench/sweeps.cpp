@@ -153,10 +153,10 @@ void Session::renew_peaks() {
   peak64 = std::max(peak64, fma_peak_float64());
 }
 
-std::vector<double> geometric_grid(std::size_t h) {
+std::vector<double> geometric_grid(std::size_t h, double base) {
   std::vector<double> omega(h);
   for (std::size_t n = 0; n < h; ++n)
-    omega[n] = std::pow(1e6, -static_cast<double>(n) / static_cast<double>(h));
+    omega[n] = std::pow(base, -static_cast<double>(n) / static_cast<double>(h));
   return omega;
 }
 
