@@ -181,6 +181,9 @@ def whole_profile(run):
                 answer = json.loads(output.strip().splitlines()[-1])
                 differences = answer["differences"]
                 samples.setdefault(who, []).append({"wall": answer["seconds"], "cpu": answer["cpu_seconds"]})
+        phases = min((timed_profile(profile_command(run, str(cache), threads, *ours), cores)["phases"] for _ in range(3)),
+                     key=lambda taken: taken["cpu"])
+        run.record(kind="phases", cache=name, threads=threads, phases=phases)
         for who, runs in samples.items():
             run.record(kind="profile", cache=name, tasks=len(tasks), who=who, threads=threads, **best(runs),
                        differences=differences if who != "rope-profiler" else None)
@@ -195,8 +198,8 @@ def synth(run, name, **options):
 
 
 def sweep_share(run):
-    """The part of a profile's time that goes away when nothing is swept; with digests and without, and from gzip."""
-    for window, examples in ((8192, 12), (32768, 4)):
+    """The part of a profile that is the sweep: its processor time against time of day x threads."""
+    for window, examples in ((8192, 24), (32768, 8)):
         for compress in ("none", "gzip"):
             cache = synth(run, "share.h5", tasks=2, examples=examples // 2 if run.quick else examples, windows=window,
                           layers=8, query_heads=32, kv_heads=8, compress=compress)
@@ -208,15 +211,20 @@ def sweep_share(run):
 def share_row(run, cache, window, compress, threads, digest):
     cores = last_core(run) if threads == 1 else None
     command = profile_command(run, cache, threads, "--digest", digest)
-    whole, light = [], []
-    for _ in range(2 if run.quick else 5):
-        whole.append(sample(command, cores))
-        light.append(sample(command + ["--metrics", "semantic,share,usage"], cores))
-    whole, rest = best(whole), best(light)
-    share = 1 - rest["wall"] / whole["wall"]
+    samples = [timed_profile(command, cores) for _ in range(2 if run.quick else 7)]
+    fastest = min(samples, key=lambda taken: taken["wall"])
+    share = fastest["phases"]["sweep"] / (threads * fastest["wall"])
     run.record(kind="share", window=window, compress=compress, threads=threads, digest=digest, share=share,
-               light_wall=rest["wall"], bytes=os.path.getsize(cache), **whole)
-    say(f"  M {window}, {compress}, {threads} threads, digest {digest}: {whole['wall']:.3f} s, {100 * share:.0f} % of it swept")
+               bytes=os.path.getsize(cache), **fastest)
+    say(f"  M {window}, {compress}, {threads} threads, digest {digest}: {fastest['wall']:.3f} s, {100 * share:.0f} % swept")
+
+
+def timed_profile(command, cores):
+    """A run with the processor seconds of its phases, as --verbose tells them."""
+    taken, output = used([word for word in command if word != "-q"] + ["--verbose"], cores=cores)
+    words = output.split("timing:")[1].split("\n")[0].split()
+    taken["phases"] = {name: float(value) for name, value in (word.split("=") for word in words)}
+    return taken
 
 
 def growth_of_profile(run):

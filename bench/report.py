@@ -193,10 +193,22 @@ def profile_table(r):
     return table(["by", "threads", "seconds", "processor seconds", "resident", "largest difference"], rows)
 
 
+PHASES = "sweep coefficients moments usage reading plans writing digests other".split()
+
+
+def phase_cells(phases):
+    return [f"{100 * phases.get(name, 0) / phases['cpu']:.0f} %" for name in PHASES]
+
+
+def phases_table(r):
+    return table(["threads", "processor seconds"] + PHASES,
+                 [[p["threads"], f"{p['phases']['cpu']:.2f}"] + phase_cells(p["phases"]) for p in r.all("phases")])
+
+
 def share_table(r):
-    rows = [[s["window"], s["compress"], s["threads"], s["digest"], f"{s['wall']:.2f}", f"{s['cpu']:.2f}",
-             f"{100 * s['share']:.0f} %"] for s in r.all("share")]
-    return table(["M", "filter", "threads", "digest", "seconds", "processor seconds", "sweep"], rows)
+    rows = [[s["window"], s["compress"], s["threads"], s["digest"], f"{s['wall']:.2f}", f"{100 * s['share']:.0f} %",
+             f"{s['cpu']:.2f}"] + phase_cells(s["phases"]) for s in r.all("share")]
+    return table(["M", "filter", "threads", "digest", "seconds", "swept", "processor seconds"] + PHASES, rows)
 
 
 PAGE = """# Benchmarks
@@ -259,8 +271,11 @@ GB per second of one core, from page cache, float16, [6, 24, 24, 128, 128].
 The last column compares the scores of the two, relative.
 
 {profile}
-Made caches of 256 heads (h = 64, 64 pairs each), all heads; "sweep": the part of the time of day that goes away when only the
-scores without a sweep are asked for.
+Where the processor time of the tool goes:
+
+{phases}
+Made caches of 256 heads (h = 64, 64 pairs each), all heads, read from page cache. "Swept": processor time of the sweep against
+time of day x threads, start and end of the program included; the last columns are parts of the processor time.
 
 {share}"""
 
@@ -285,7 +300,7 @@ def page(r):
                            for size, peak in zip(g["sizes"], g["peak_bytes"])) or "not measured",
         memory=table(["M", "pairs", "threads", "memory"], memory), growth=growth_table(r),
         reading=table(["stored", "raw", "converted to float64", "one head in 20"], reading),
-        cache=(cache["cache"] + tasks) if cache else "not measured", profile=profile_table(r), share=share_table(r))
+        cache=(cache["cache"] + tasks) if cache else "not measured", profile=profile_table(r), phases=phases_table(r), share=share_table(r))
 
 
 if __name__ == "__main__":
