@@ -240,7 +240,7 @@ Threads, h = 64, M = 32768, 1920 pairs, time of day:
 {threads}
 Few pairs in a batch, M = 32768, nanoseconds per pair-distance: {few}.
 
-Other grids, h = 64, M = 32768, and the set-up of a plan for one more window of the grid:
+Other grids, h = 64, M = 32768, and the set-up of a first plan of a grid and of one for another window:
 
 {grids}
 Memory beyond inputs and outputs, plan included:
@@ -294,8 +294,8 @@ def page(r):
         targets=table(["target", "ns", "float32 peak, G/s", "2h nominal"], targets),
         threads=table(["threads", "ms", "against one"], threads),
         few=", ".join(f"{f['pairs']}: {f['ns']:.3f}" for f in r.all("few_pairs")) or "not measured",
-        grids=table(["grid", "ns", "plan, ms"],
-                    [[g["grid"], f"{g['ns']:.3f}", f"{g['plan_ms']:.3f}"] for g in r.all("grid")]),
+        grids=table(["grid", "ns", "first plan, ms", "next, ms"],
+                    [[g["grid"], f"{g['ns']:.3f}", f"{g['plan_ms']:.2f}", f"{g['next_plan_ms']:.3f}"] for g in r.all("grid")]),
         resident=", ".join(f"{size:g}: {megabytes(peak)}" for g in r.all("growth", **{"with": "examples"})
                            for size, peak in zip(g["sizes"], g["peak_bytes"])) or "not measured",
         memory=table(["M", "pairs", "threads", "memory"], memory), growth=growth_table(r),
