@@ -71,9 +71,10 @@ int run(int argc, char** argv) {
       ->allow_extra_args(false)
       ->take_all();
   app.add_option("--parts", parts,
-                 "sweeps, targets, threads, growth, grids, moments, memory; all unless given")
+                 "sweeps, targets, threads, growth, grids, sizes, moments, memory; all unless given")
       ->delimiter(',')
-      ->check(CLI::IsMember({"sweeps", "targets", "threads", "growth", "grids", "moments", "memory"}));
+      ->check(
+          CLI::IsMember({"sweeps", "targets", "threads", "growth", "grids", "sizes", "moments", "memory"}));
   CLI11_PARSE(app, argc, argv);
   if (session.quick && app.count("--rounds") == 0) session.rounds = 3;
   if (!json.empty()) {
@@ -89,9 +90,9 @@ int run(int argc, char** argv) {
   session.renew_peaks();
   print_machine(session);
   const std::pair<const char*, void (*)(Session&)> all[] = {
-      {"sweeps", bench_sweeps},  {"targets", bench_targets}, {"threads", bench_threads},
-      {"growth", bench_scaling}, {"grids", bench_grids},     {"moments", bench_moments},
-      {"memory", bench_memory}};
+      {"sweeps", bench_sweeps},   {"targets", bench_targets}, {"threads", bench_threads},
+      {"growth", bench_scaling},  {"grids", bench_grids},     {"sizes", bench_sizes},
+      {"moments", bench_moments}, {"memory", bench_memory}};
   for (const auto& [name, part] : all)
     if (parts.empty() || std::find(parts.begin(), parts.end(), name) != parts.end()) part(session);
   session.record({{"kind", "peaks"}, {"peak32", session.peak32}, {"peak64", session.peak64}});

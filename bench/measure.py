@@ -199,7 +199,7 @@ def synth(run, name, **options):
 
 def sweep_share(run):
     """The part of a profile that is the sweep: its processor time against time of day x threads."""
-    for window, examples in ((8192, 24), (32768, 8)):
+    for window, examples in ((8192, 12), (32768, 4)):
         for compress in ("none", "gzip"):
             cache = synth(run, "share.h5", tasks=2, examples=examples // 2 if run.quick else examples, windows=window,
                           layers=8, query_heads=32, kv_heads=8, compress=compress)
@@ -211,7 +211,7 @@ def sweep_share(run):
 def share_row(run, cache, window, compress, threads, digest):
     cores = last_core(run) if threads == 1 else None
     command = profile_command(run, cache, threads, "--digest", digest)
-    samples = [timed_profile(command, cores) for _ in range(2 if run.quick else 7)]
+    samples = [timed_profile(command, cores) for _ in range(2 if run.quick else 4)]
     fastest = min(samples, key=lambda taken: taken["wall"])
     share = fastest["phases"]["sweep"] / (threads * fastest["wall"])
     run.record(kind="share", window=window, compress=compress, threads=threads, digest=digest, share=share,

@@ -107,15 +107,13 @@ void bench_grids(Session& session) {
     for (int round = 0; round < session.rounds; ++round) {
       std::vector<double> fresh = omega;
       for (double& w : fresh) w *= 1 - 1e-9 * (round + 1);
-      std::vector<SweepPlan> plans;
+      const auto basis = std::make_shared<SweepBasis>(fresh);
       const auto add = [&](std::int64_t window) {  // tables may be made when first used
         SweepResult result;
-        const double all = elapsed_ns(Clock::kProcessor, [&] {
-          plans.emplace_back(fresh, window);
-          sweep_cpu(plans.back(), few, kTogether.request, result);
-        });
+        const double all = elapsed_ns(
+            Clock::kProcessor, [&] { sweep_cpu(SweepPlan(basis, window), few, kTogether.request, result); });
         return all - best_ns(3, Clock::kProcessor,
-                             [&] { sweep_cpu(plans.back(), few, kTogether.request, result); });
+                             [&] { sweep_cpu(SweepPlan(basis, window), few, kTogether.request, result); });
       };
       first = std::min(first, add(kWindow));
       next = std::min(next, add(kWindow + 1000));
@@ -126,6 +124,30 @@ void bench_grids(Session& session) {
                     {"ns", ns},
                     {"plan_ms", first * 1e-6},
                     {"next_plan_ms", next * 1e-6}});
+  }
+}
+
+void bench_sizes(Session& session) {
+  omp_set_num_threads(1);
+  const double norms[] = {1, 4, 8, 12, 16, 24};
+  std::printf("\nlarge scores (M = 8192, %s, one thread): ns by U, root mean square over pairs\n  h ",
+              kTogether.name);
+  for (const double norm : norms) std::printf(" %8.0f", norm);
+  std::printf("\n");
+  for (const std::size_t h : {32, 64, 128}) {
+    const SweepPlan plan(geometric_grid(h), 8192);
+    std::vector<double> costs;
+    std::printf("%4zu", h);
+    for (const double norm : norms) {
+      const CoefficientBatch batch = random_batch(h, 480, norm);
+      SweepResult result;
+      costs.push_back(best_ns(session.rounds, Clock::kProcessor,
+                              [&] { sweep_cpu(plan, batch, kTogether.request, result); }) /
+                      (480.0 * 8192));
+      std::printf(" %8.3f", costs.back());
+    }
+    std::printf("\n");
+    session.record({{"kind", "sizes"}, {"h", h}, {"norms", norms}, {"ns", costs}});
   }
 }
 

@@ -36,21 +36,23 @@ struct Output {
   const char* name;
   spectral::SweepRequest request;
 };
-inline constexpr Output kTogether = {"mean+max+E_2", {true, true, true, false, false, 0.0}};
-inline constexpr Output kOutputs[] = {
+inline const Output kTogether = {"mean+max+E_2", {true, true, true, false, false, 0.0, {}}};
+inline const Output kOutputs[] = {
     kTogether,
-    {"mean", {true, false, false, false, false, 0.0}},
-    {"mean+max", {true, true, false, false, false, 0.0}},
-    {"E_2", {false, false, true, false, false, 0.0}},
-    {"reversals", {false, false, false, false, true, 0.0}},
-    {"E_2, softcap", {false, false, true, false, false, 50.0}},
-    {"aliasing", {false, false, false, true, false, 0.0}},
+    {"mean", {true, false, false, false, false, 0.0, {}}},
+    {"mean+max", {true, true, false, false, false, 0.0, {}}},
+    {"E_2", {false, false, true, false, false, 0.0, {}}},
+    {"reversals", {false, false, false, false, true, 0.0, {}}},
+    {"E_2, softcap", {false, false, true, false, false, 50.0, {}}},
+    {"E_2 at 5 scales", {false, false, true, false, false, 0.0, {0.5, 0.7, 1.5, 2.0}}},
+    {"aliasing", {false, false, false, true, false, 0.0, {}}},
 };
 
 /// omega_n = base^(-n/h).
 std::vector<double> geometric_grid(std::size_t h, double base = 1e6);
-/// Coefficients uniform in (-1, 1), fixed seed.
-spectral::CoefficientBatch random_batch(std::size_t h, std::size_t pairs);
+/// Uniform coefficients, fixed seed, of root mean square U = norm: scores of about norm / sqrt(2), that
+/// is 4.6.
+spectral::CoefficientBatch random_batch(std::size_t h, std::size_t pairs, double norm = 6.5);
 
 /// Best time of one thread, nanoseconds per pair-distance.
 double sweep_ns(const std::vector<double>& omega, std::int64_t window, std::size_t pairs,
@@ -61,6 +63,7 @@ void bench_targets(Session& session);
 void bench_threads(Session& session);
 void bench_scaling(Session& session);
 void bench_grids(Session& session);
+void bench_sizes(Session& session);
 void bench_moments(Session& session);
 void bench_memory(Session& session);
 /// The child of bench_memory: does one sweep and prints bytes of working memory. argv as main gets it.

@@ -58,7 +58,9 @@ std::string question(std::size_t h, std::int64_t window, std::size_t pairs, cons
       .dump();
 }
 
-bool baselines_know(const SweepRequest& request) { return !request.aliasing && request.softcap == 0; }
+bool baselines_know(const SweepRequest& request) {
+  return !request.aliasing && request.softcap == 0 && request.logit_scales.empty();
+}
 
 /// Columns of the table: every baseline of this session, whether a row has it or not.
 std::vector<std::string> columns(const Session& session) {
@@ -72,7 +74,7 @@ void print_heading(const Session& session) {
   std::printf(
       "\nsweep, one thread: nanoseconds per pair-distance (ns), share of the machine's limit, nominal 2h\n"
       "multiply-adds against the float32 peak, and how many times slower others are\n");
-  std::printf("%-13s %4s %7s %8s %7s %8s", "outputs", "h", "M", "ns", "limit", "nominal");
+  std::printf("%-15s %4s %7s %8s %7s %8s", "outputs", "h", "M", "ns", "limit", "nominal");
   for (const std::string& name : columns(session)) std::printf(" %10s", name.c_str());
   std::printf("\n");
 }
@@ -122,7 +124,7 @@ void row(Session& session, const Output& output, std::size_t h, std::int64_t win
   const bool together = &output == &kOutputs[0] && limit.operations > 0;
   const double share = together ? limit.operations / (ns * session.peak32) : 0;
   const double nominal = 2.0 * static_cast<double>(h) / (ns * session.peak32);
-  std::printf("%-13s %4zu %7lld %8.3f", output.name, h, static_cast<long long>(window), ns);
+  std::printf("%-15s %4zu %7lld %8.3f", output.name, h, static_cast<long long>(window), ns);
   if (together)
     std::printf(" %6.1f%%", 100 * share);
   else
@@ -160,10 +162,11 @@ std::vector<double> geometric_grid(std::size_t h, double base) {
   return omega;
 }
 
-CoefficientBatch random_batch(std::size_t h, std::size_t pairs) {
+CoefficientBatch random_batch(std::size_t h, std::size_t pairs, double norm) {
   std::mt19937_64 random(1);
+  const double range = norm / std::sqrt(2.0 * static_cast<double>(h) / 3.0);
   const auto uniform = [&] {
-    return static_cast<double>(static_cast<std::int64_t>(random()) >> 11) * 0x1p-52;
+    return range * static_cast<double>(static_cast<std::int64_t>(random()) >> 11) * 0x1p-52;
   };
   CoefficientBatch batch;
   batch.reset(h, pairs);
