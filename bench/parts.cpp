@@ -129,6 +129,20 @@ void bench_grids(Session& session) {
 
 void bench_sizes(Session& session) {
   omp_set_num_threads(1);
+  std::printf("\nshort windows (%s, one thread, 960 pairs): ns by M\n  h ", kTogether.name);
+  const std::int64_t windows[] = {128, 256, 512, 1024, 2048, 4096};
+  for (const std::int64_t window : windows) std::printf(" %8lld", static_cast<long long>(window));
+  std::printf("\n");
+  for (const std::size_t h : {32, 64, 128}) {
+    std::vector<double> costs;
+    std::printf("%4zu", h);
+    for (const std::int64_t window : windows) {
+      costs.push_back(sweep_ns(geometric_grid(h), window, 960, kTogether.request, 2 * session.rounds));
+      std::printf(" %8.3f", costs.back());
+    }
+    std::printf("\n");
+    session.record({{"kind", "short"}, {"h", h}, {"windows", windows}, {"ns", costs}});
+  }
   const double norms[] = {1, 4, 8, 12, 16, 24};
   std::printf("\nlarge scores (M = 8192, %s, one thread): ns by U, root mean square over pairs\n  h ",
               kTogether.name);

@@ -243,6 +243,9 @@ Few pairs in a batch, M = 32768, nanoseconds per pair-distance: {few}.
 Other grids, h = 64, M = 32768, and the set-up of a first plan of a grid and of one for another window:
 
 {grids}
+Short windows, 960 pairs, nanoseconds by M:
+
+{short}
 Large scores, M = 8192, nanoseconds by U (root mean square over the pairs): where float32 could not keep 1e-5, float64 is used.
 
 {sizes}
@@ -299,6 +302,8 @@ def page(r):
         few=", ".join(f"{f['pairs']}: {f['ns']:.3f}" for f in r.all("few_pairs")) or "not measured",
         grids=table(["grid", "ns", "first plan, ms", "next, ms"],
                     [[g["grid"], f"{g['ns']:.3f}", f"{g['plan_ms']:.2f}", f"{max(0, g['next_plan_ms']):.2f}"] for g in r.all("grid")]),
+        short=table(["h", *(f"M {m}" for m in (r.one("short") or {}).get("windows", []))],
+                    [[s["h"], *(f"{ns:.3f}" for ns in s["ns"])] for s in r.all("short")]),
         sizes=table(["h", *(f"U {u:g}" for u in (r.one("sizes") or {}).get("norms", []))],
                     [[s["h"], *(f"{ns:.3f}" for ns in s["ns"])] for s in r.all("sizes")]),
         resident=", ".join(f"{size:g}: {megabytes(peak)}" for g in r.all("growth", **{"with": "examples"})
