@@ -147,6 +147,34 @@ TEST_CASE(
                                                   << shares.length);
 }
 
+TEST_CASE("sweep kernel: signs that float32 cannot tell are those of float64") {
+  // Lane v has S(m) + c_0 = +-1e-9 at m = 17 v + v / 2, which passes over centres and both sides of blocks.
+  const auto omega = geometric_grid(1e6, 16);
+  const std::int64_t window = 4500;
+  auto vectors = make_vectors(256, 16, Spread::kWhite, 2.0, 61);
+  for (std::size_t v = 0; v < vectors.size(); ++v) {
+    const auto m = static_cast<long double>(v == 0 ? 64 : 17 * v + v / 2);
+    long double score = 0;
+    for (std::size_t n = 0; n < omega.size(); ++n) {
+      const long double angle = m * static_cast<long double>(omega[n]);
+      score += vectors[v].z[n].real() * std::cos(angle) - vectors[v].z[n].imag() * std::sin(angle);
+    }
+    vectors[v].constant = static_cast<double>(-score) + (v % 3 == 0 ? 1e-9 : -1e-9);
+  }
+  std::vector<HostDeviceLog> logs(1);
+  HostDeviceOptions options;
+  options.recording = false;
+  DeviceSweep sweep(host_devices(options, logs));
+  SweepResult r;
+  sweep.sweep(SweepPlan(omega, window), make_batch(vectors, 16), {false, false, false, false, true, 0.0}, r);
+  const auto expected = reference::sum_over_window(vectors, omega, window);
+  for (std::size_t v = 0; v < vectors.size(); ++v) {
+    CAPTURE(v);
+    REQUIRE(expected[v].doubtful == 0);
+    CHECK(r.reversals[v] == expected[v].reversals);
+  }
+}
+
 TEST_CASE("sweep kernel: shared memory of a block") {
   // A multiprocessor has 228 KiB (sm_90, sm_100), 164 KiB (sm_80) or 100 KiB (sm_120), a block at most 1 KiB
   // less, and 1 KiB of each block goes to the system: h = 64 gets 4, 3 or 2 blocks.
