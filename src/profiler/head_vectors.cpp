@@ -209,6 +209,7 @@ std::shared_ptr<const PhaseColumns> HeadVectors::phases_of(Side side, const std:
   if (in_a_row && phases_ != nullptr) return phases_->get(side, tokens.front(), count, column);
   column = 0;
   std::vector<long long> positions;
+  positions.reserve(tokens.size());
   for (const std::int64_t token : tokens)
     positions.push_back(positions_of(*slots_, side)[static_cast<std::size_t>(token)]);
   return std::make_shared<PhaseColumns>(spectral::make_phase_columns(head_.lanes->omega, positions));
