@@ -122,7 +122,9 @@ ROPE_HD float tile_logits(const float (&even)[kTile], const float (&odd)[kTile],
 
 /// Raises the offset by a whole number, so that rescaling is exact.
 ROPE_HD void raise_offset(float top, InnerSums& sums, Totals& totals) {
-  const int by = static_cast<int>(fminf(ceilf(top), 1e9F));  // beyond: a lane of no use
+  // Beyond 2^28 the lane's logits are of no use in float32; then only the sum must not overflow.
+  constexpr int kMostOffset = 1 << 28;
+  const int by = totals.offset < kMostOffset ? static_cast<int>(fminf(ceilf(top), kMostOffset)) : 0;
   totals.offset += by;
   const float down = exp2_fast(static_cast<float>(-by));
   sums.weight *= down;
