@@ -169,7 +169,7 @@ void bench_moments(Session& session) {
   omp_set_num_threads(1);
   constexpr std::size_t kMargins = 4096;
   std::printf(
-      "\nmoments, float64, one thread: ns per margin, share of the float64 peak (h x rank multiply-adds)\n");
+      "\nmoments, float64, one thread: ns per margin, share of the float64 peak (nominal h x rank)\n");
   std::printf("%4s %7s %9s %8s %9s %6s", "h", "M", "ns/margin", "of peak", "build us", "rank");
   for (const auto& program : session.coprocesses) std::printf(" %10s", program.first.c_str());
   std::printf("\n");

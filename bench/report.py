@@ -135,6 +135,9 @@ def machine_lines(r):
         lines.append(f"- {run['date']}, commit {run['commit']}{changed}, {run['version']}, {run['compiler']}; "
                      f"{'quick run' if run['quick'] else 'full run'} of {run['seconds']:.0f} s; load of the machine "
                      f"{run['load_before']:.1f} before, {run['load_after']:.1f} after")
+        if max(run["load_before"] - 0.5, run["load_after"] - run["threads"]) > 0.5:
+            lines.append("- **The machine was busy with other work**: times of day, and so all that is said of several threads "
+                         "and of shares of a profile, say little; processor times and ratios of one thread hold better")
     if machine:
         peak = peaks or machine
         lines.append(f"- {machine['processor']} ({machine['vendor']} family {machine['family']} model {machine['model']}), "
@@ -256,7 +259,8 @@ The whole `profile`, resident with program and libraries, by number of examples 
 
 ## Moments
 
-Mean and variance over the window, float64, one thread, 4096 margins. Share: h x rank multiply-adds.
+Mean and variance over the window, float64, one thread, 4096 margins. Share: h x rank multiply-adds, of which triangular factors
+skip a part: it can pass 100 %.
 
 {moments}
 ## How the cost grows
