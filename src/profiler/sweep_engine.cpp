@@ -10,7 +10,7 @@ constexpr std::size_t kDeviceLanes = 1 << 14;
 
 SweepEngine cpu_engine() { return {.sweep = spectral::sweep_cpu}; }
 
-SweepEngine device_engine(std::shared_ptr<spectral::DeviceSweep> sweep) {
+SweepEngine device_engine(const std::shared_ptr<spectral::DeviceSweep>& sweep) {
   SweepEngine engine;
   engine.lanes = kDeviceLanes;
   engine.waiting_threads = sweep->concurrent_calls();

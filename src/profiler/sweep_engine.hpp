@@ -27,7 +27,7 @@ struct SweepEngine {
 };
 
 SweepEngine cpu_engine();
-SweepEngine device_engine(std::shared_ptr<spectral::DeviceSweep> sweep);
+SweepEngine device_engine(const std::shared_ptr<spectral::DeviceSweep>& sweep);
 
 /// The backend that `--backend` and `--device` lead to, ready for work.
 struct OpenedBackend {

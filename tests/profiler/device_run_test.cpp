@@ -22,6 +22,7 @@ std::shared_ptr<spectral::DeviceSweep> host_sweep(HostDeviceOptions options,
                                                   std::vector<HostDeviceLog>& logs) {
   options.recording = false;
   std::vector<std::unique_ptr<simt::SweepDevice>> devices;
+  devices.reserve(logs.size());
   for (HostDeviceLog& log : logs) devices.push_back(std::make_unique<HostSweepDevice>(options, log));
   return std::make_shared<spectral::DeviceSweep>(std::move(devices));
 }
@@ -31,7 +32,7 @@ struct Run {
   std::vector<std::int64_t> counts;
 };
 
-Run score(const ActivationSet& set, ScoringResources resources) {
+Run score(const ActivationSet& set, const ScoringResources& resources) {
   ScoringOptions options;
   options.exact_reversal = options.aliasing = true;
   std::vector<const SetExample*> examples;

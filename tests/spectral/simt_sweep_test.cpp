@@ -28,6 +28,7 @@ const SweepRequest kOnDevice{true, true, true, false, true, 0.0};
 std::vector<std::unique_ptr<simt::SweepDevice>> host_devices(const HostDeviceOptions& options,
                                                              std::vector<HostDeviceLog>& logs) {
   std::vector<std::unique_ptr<simt::SweepDevice>> devices;
+  devices.reserve(logs.size());
   for (HostDeviceLog& log : logs) devices.push_back(std::make_unique<HostSweepDevice>(options, log));
   return devices;
 }
@@ -318,6 +319,7 @@ TEST_CASE_FIXTURE(RunnerFixture, "sweep runner: calls from several threads share
   runner.limit_block(64);
   std::vector<SweepResult> results(6);
   std::vector<std::thread> threads;
+  threads.reserve(results.size());
   for (SweepResult& result : results)
     threads.emplace_back([&] { result = run_kernels(runner, omega, window, batch); });
   for (std::thread& thread : threads) thread.join();

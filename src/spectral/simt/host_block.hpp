@@ -77,6 +77,7 @@ class HostArray {
       array_->write(index_, value);
       return *this;
     }
+    // NOLINTNEXTLINE(bugprone-unhandled-self-assignment): a read and a write, also of one element
     const Element& operator=(const Element& other) const { return *this = static_cast<T>(other); }
     const Element& operator+=(T value) const { return *this = static_cast<T>(*this) + value; }
 

@@ -6,7 +6,7 @@ namespace rope::spectral::simt {
 
 inline constexpr int kLanes = 32;           ///< pairs of a block: one warp wide
 inline constexpr int kInnerBlockPairs = 8;  ///< inner centres C +- s_j of an outer block
-inline constexpr int kOuterReach = 2 * kInnerReach * kInnerBlockPairs;
+inline constexpr std::int64_t kOuterReach = std::int64_t{2} * kInnerReach * kInnerBlockPairs;
 inline constexpr int kSeedRows = 32;  ///< frequencies that are turned to an outer centre at a time
 
 /// The two-level compressed sweep in float32 (sweep.md section 9, design (i); the tables are those of
@@ -168,7 +168,7 @@ struct SweepKernel {
         for (int r = 0; r < 4 && r < rows; ++r) sum[r] = shared.outer[(at + r) * kLanes + lane];
       }
       for (int i = from; i < to; ++i) {
-        const Float4 w = Block::load4(weights + (n0 + i - slow) * 4);
+        const Float4 w = Block::load4(weights + std::int64_t{4} * (n0 + i - slow));
         const float u = shared.inner[(2 * i + (odd ? 1 : 0)) * kLanes + lane];
         sum[0] = fma(w.x, u, sum[0]);
         sum[1] = fma(w.y, u, sum[1]);
@@ -186,7 +186,7 @@ struct SweepKernel {
   template <class Block>
   ROPE_HD static void sweep_inner(Shared<Block>& shared, const Args& args, int t, int lane_pair, int j,
                                   std::int64_t outer_centre, Totals& totals) {
-    const std::int64_t shift = (2 * j + 1) * kInnerReach;
+    const std::int64_t shift = std::int64_t{kInnerReach} * (2 * j + 1);
     InnerPair pair;
     bool any = false, masked = false;
     ROPE_UNROLL
@@ -224,7 +224,8 @@ struct SweepKernel {
     for (int n = 0; n < p.n_direct; ++n) {
       const float re = shared.direct[(2 * n) * kLanes + lane],
                   im = shared.direct[(2 * n + 1) * kLanes + lane];
-      const float c = p.turn[(j * p.n_direct + n) * 2], s = p.turn[(j * p.n_direct + n) * 2 + 1];
+      const float* turn = p.turn + std::int64_t{2} * (j * p.n_direct + n);
+      const float c = turn[0], s = turn[1];
       const float plus = fma(re, c, im * s), minus = fma(re, c, -(im * s));
       shared.inner[(2 * n) * kThreads + t] = plus;
       shared.inner[(2 * n + 1) * kThreads + t] = minus;
@@ -265,7 +266,7 @@ struct SweepKernel {
     for (int r = 0; r < 4; ++r) sum[r] = 0;
     const float* rows = table + std::int64_t{tile} * count * 4;
     for (int l = 0; l < count; ++l) {
-      const Float4 w = Block::load4(rows + l * 4);
+      const Float4 w = Block::load4(rows + std::int64_t{4} * l);
       const float u = shared.outer[(first + l) * kLanes + lane];
       sum[0] = fma(w.x, u, sum[0]);
       sum[1] = fma(w.y, u, sum[1]);

@@ -207,7 +207,7 @@ class SweepRunner::Call {
     const SweepPartials r = slot->layout.results(slot->layout.output_at(slot->pinned), 1);
     const double window = static_cast<double>(input_.window);
     for (int i = 0; i < slot->lanes.count; ++i) {
-      const auto p = static_cast<std::size_t>(slot->lanes.first + i);
+      const auto p = static_cast<std::size_t>(slot->lanes.first) + static_cast<std::size_t>(i);
       const double unit = 0.69314718055994531 / input_.scale[p];
       if (input_.differences) {
         result_.mean_response[p] = r.sum[i] * unit / (window - 1);
