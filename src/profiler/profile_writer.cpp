@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <limits>
 #include <stdexcept>
 
@@ -68,6 +69,14 @@ void write_heads(hid_t file, const std::vector<ProfileHead>& heads, const std::s
 }  // namespace
 
 struct ProfileWriter::Impl {
+  /// A table of one row per example, and rows of one of its chunks that wait to be written together.
+  struct Table {
+    Hdf5Handle dataset;
+    hsize_t chunk_rows = 1;
+    hsize_t first = 0, count = 0;
+    hid_t native = -1;
+    std::vector<std::uint64_t> values;
+  };
   struct Task {
     ProfileTask info;
     std::vector<std::string> ids;  // of the examples put so far, until written
@@ -86,8 +95,8 @@ struct ProfileWriter::Impl {
   // Open datasets of one task; puts come task by task.
   std::string open_task;
   Hdf5Handle group;
-  std::array<Hdf5Handle, static_cast<std::size_t>(Score::kCount)> scores;
-  std::array<Hdf5Handle, static_cast<std::size_t>(Count::kCount)> counts;
+  std::array<Table, static_cast<std::size_t>(Score::kCount)> scores;
+  std::array<Table, static_cast<std::size_t>(Count::kCount)> counts;
 
   Task& task(const std::string& task_name, std::int64_t row) {
     const auto found = tasks.find(task_name);
@@ -97,8 +106,8 @@ struct ProfileWriter::Impl {
   }
 
   void close_task() {
-    for (auto& dataset : scores) written(dataset.close() ? 0 : -1, name);
-    for (auto& dataset : counts) written(dataset.close() ? 0 : -1, name);
+    for (auto& table : scores) close_table(table);
+    for (auto& table : counts) close_table(table);
     group.close();
     open_task.clear();
   }
@@ -110,28 +119,51 @@ struct ProfileWriter::Impl {
     open_task = task_name;
   }
 
-  hid_t dataset(Hdf5Handle& slot, const ColumnInfo& info, hid_t type, const void* fill, std::int64_t rows) {
-    if (slot.valid()) return slot.get();
-    const hsize_t chunk_rows = std::max<std::size_t>(1, kChunkBytes / (8 * std::max<std::size_t>(heads, 1)));
+  void open_table(Table& table, const ColumnInfo& info, hid_t type, const void* fill, std::int64_t rows) {
+    if (table.dataset.valid()) return;
+    table.chunk_rows = std::max<std::size_t>(1, kChunkBytes / (8 * std::max<std::size_t>(heads, 1)));
     if (H5Lexists(group.get(), info.name, H5P_DEFAULT) > 0) {
-      slot = Hdf5Handle(written(H5Dopen2(group.get(), info.name, H5P_DEFAULT), name));
+      table.dataset = Hdf5Handle(written(H5Dopen2(group.get(), info.name, H5P_DEFAULT), name));
     } else {
-      slot = create_dataset(group.get(), info.name, type, {{static_cast<hsize_t>(rows), heads}, chunk_rows},
-                            fill, name);
-      put_attribute(slot.get(), "units", std::string(info.unit), name);
-      put_attribute(slot.get(), "meaning", std::string(info.meaning), name);
-      put_attribute(slot.get(), "axes", std::string("example, head"), name);
+      table.dataset = create_dataset(group.get(), info.name, type,
+                                     {{static_cast<hsize_t>(rows), heads}, table.chunk_rows}, fill, name);
+      put_attribute(table.dataset.get(), "units", std::string(info.unit), name);
+      put_attribute(table.dataset.get(), "meaning", std::string(info.meaning), name);
+      put_attribute(table.dataset.get(), "axes", std::string("example, head"), name);
     }
-    return slot.get();
   }
 
-  void write_row(hid_t into, std::int64_t row, hid_t native, const void* values) {
-    if (heads == 0) return;
-    const hsize_t start[2] = {static_cast<hsize_t>(row), 0}, count[2] = {1, heads};
-    const Hdf5Handle there(written(H5Dget_space(into), name));
+  void write_rows(Table& table) {
+    if (table.count == 0) return;
+    const hsize_t start[2] = {table.first, 0}, count[2] = {table.count, heads};
+    const Hdf5Handle there(written(H5Dget_space(table.dataset.get()), name));
     written(H5Sselect_hyperslab(there.get(), H5S_SELECT_SET, start, nullptr, count, nullptr), name);
-    const Hdf5Handle here(written(H5Screate_simple(1, count + 1, nullptr), name));
-    written(H5Dwrite(into, native, here.get(), there.get(), H5P_DEFAULT, values), name);
+    const Hdf5Handle here(written(H5Screate_simple(2, count, nullptr), name));
+    written(H5Dwrite(table.dataset.get(), table.native, here.get(), there.get(), H5P_DEFAULT,
+                     table.values.data()),
+            name);
+    table.count = 0;
+    table.values.clear();
+  }
+
+  /// Values of 8 bytes, one per head.
+  void add_row(Table& table, std::int64_t row, hid_t native, const void* values) {
+    if (heads == 0) return;
+    const auto at = static_cast<hsize_t>(row);
+    if (table.count > 0 && at != table.first + table.count) write_rows(table);
+    if (table.count == 0) table.first = at;
+    table.native = native;
+    const std::size_t old = table.values.size();
+    table.values.resize(old + heads);
+    std::memcpy(table.values.data() + old, values, heads * sizeof(std::uint64_t));
+    ++table.count;
+    if ((at + 1) % table.chunk_rows == 0) write_rows(table);
+  }
+
+  void close_table(Table& table) {
+    if (!table.dataset.valid()) return;
+    write_rows(table);
+    written(table.dataset.close() ? 0 : -1, name);
   }
 
   void write_examples(Task& task) {
@@ -212,9 +244,9 @@ void ProfileWriter::put(const std::string& task, Score score, std::int64_t row,
   const auto& state = w.task(task, row);
   if (values.size() != w.heads) throw std::logic_error("profile: one value per head expected");
   w.open(task);
-  const hid_t into = w.dataset(w.scores[static_cast<std::size_t>(score)], column(score), H5T_IEEE_F64LE,
-                               &kNaN, state.info.examples);
-  w.write_row(into, row, H5T_NATIVE_DOUBLE, values.data());
+  auto& table = w.scores[static_cast<std::size_t>(score)];
+  w.open_table(table, column(score), H5T_IEEE_F64LE, &kNaN, state.info.examples);
+  w.add_row(table, row, H5T_NATIVE_DOUBLE, values.data());
 }
 
 void ProfileWriter::put(const std::string& task, Count count, std::int64_t row,
@@ -224,9 +256,9 @@ void ProfileWriter::put(const std::string& task, Count count, std::int64_t row,
   const auto& state = w.task(task, row);
   if (values.size() != w.heads) throw std::logic_error("profile: one value per head expected");
   w.open(task);
-  const hid_t into = w.dataset(w.counts[static_cast<std::size_t>(count)], column(count), H5T_STD_I64LE,
-                               nullptr, state.info.examples);
-  w.write_row(into, row, H5T_NATIVE_INT64, values.data());
+  auto& table = w.counts[static_cast<std::size_t>(count)];
+  w.open_table(table, column(count), H5T_STD_I64LE, nullptr, state.info.examples);
+  w.add_row(table, row, H5T_NATIVE_INT64, values.data());
 }
 
 void ProfileWriter::put_usage(const std::string& task, const std::vector<UsageSpectrum>& spectra) {
