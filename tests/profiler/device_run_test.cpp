@@ -101,7 +101,8 @@ TEST_CASE("device run: a device that is lost on the way is an error, and no prof
   CHECK(std::filesystem::exists(folder / "profile.h5"));
   const int operations = logs[0].operations;
   CHECK(operations > 4);
-  for (const int at : {0, 1, operations / 2, operations - 1}) {
+  // Of a device's first batch: how many more there are, and where, depends on which thread waits for which.
+  for (const int at : {0, 1, 2, 3}) {
     std::filesystem::remove(folder / "profile.h5");
     options.engine = cpu_engine();  // the devices before are gone before their logs are
     logs.assign(2, {});
