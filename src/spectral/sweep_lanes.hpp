@@ -23,8 +23,7 @@ class SweepLanes {
   /// `finish` computes altogether.
   std::vector<double> scale;
   std::vector<LaneFacts> facts;  ///< per lane, padded
-  /// Whether a lane's logits, and those times the largest logit scale, may spread over more than 60 powers
-  /// of two.
+  /// Whether a lane's logits may spread over more than 60 powers of two.
   bool wide(std::size_t lane) const;
 
   /// Fills in or replaces what the float32 sweep may not have right to 1e-5.
