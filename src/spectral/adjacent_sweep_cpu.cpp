@@ -14,15 +14,15 @@ namespace {
 
 /// Phases of the first outer blocks, which all groups share; later ones each group turns for itself, so
 /// that memory does not grow with the window.
-std::vector<double> shared_phases(const CompressedPlan& plan, std::int64_t window) {
-  constexpr std::int64_t kMost = 4 * kOuterReseed, kSpan = 2 * static_cast<std::int64_t>(kOuterHalf);
-  const std::int64_t blocks = std::min((window + kSpan - 1) / kSpan, kMost);
+std::vector<double> shared_phases(const CompressedPlan& plan, std::int64_t steps) {
+  constexpr std::int64_t kMost = 4 * kOuterReseed;
+  const std::int64_t blocks = std::min(outer_blocks(steps), kMost);
   const std::size_t size = 2 * plan.n_freq;
   std::vector<double> phases(size * static_cast<std::size_t>(blocks));
   for (std::int64_t k = 0; k < blocks; ++k) {
     double* at = phases.data() + size * static_cast<std::size_t>(k);
-    if (k % kOuterReseed != 0) std::copy_n(at - size, size, at);
-    compressed_outer_phases(plan, k, at);
+    if (k > 0) std::copy_n(at - size, size, at);
+    outer_phases(plan, steps, k, at);
   }
   return phases;
 }
@@ -41,7 +41,7 @@ void compressed_sweep(const SweepBasis& basis, std::int64_t window, const Coeffi
   if (request.response_max) result.response_max.resize(room);
   if (request.effective_length) result.effective_length.resize(room);
 
-  const std::vector<double> phases = shared_phases(plan, window);
+  const std::vector<double> phases = shared_phases(plan, values ? window : window - 1);
   const auto groups = static_cast<std::int64_t>((pairs + step - 1) / step);
   const int threads = static_cast<int>(std::min<std::int64_t>(groups, omp_get_max_threads()));
   const std::size_t scratch_size = (compressed_scratch_size(plan, n_scales) + 15) / 16 * 16;

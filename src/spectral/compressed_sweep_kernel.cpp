@@ -344,20 +344,20 @@ class GroupSweep {
 
   void Run() {
     Start();
-    constexpr auto kInner = static_cast<std::int64_t>(2 * kInnerHalf),
-                   kOuter = static_cast<std::int64_t>(2 * kOuterHalf);
-    for (std::int64_t k = 0; k * kOuter < steps_; ++k) {
+    constexpr auto kInner = static_cast<std::int64_t>(2 * kInnerHalf);
+    const std::int64_t blocks = outer_blocks(steps_);
+    for (std::int64_t k = 0; k < blocks; ++k) {
       const bool known = k < group_.known_phases;
       const double* phase = known ? group_.phases + 2 * plan_.n_freq * static_cast<std::size_t>(k) : w_.phase;
-      if (!known) compressed_outer_phases(plan_, k, w_.phase);
+      if (!known) outer_phases(plan_, steps_, k, w_.phase);
       OuterBlock<kV>(w_, group_, phase);
-      for (std::size_t j = 0; j < kInnerPairs; ++j) {
-        const auto place = static_cast<std::int64_t>(j);
-        const std::int64_t behind = (7 - place) * kInner, ahead = (8 + place) * kInner;
-        if (k * kOuter + behind >= steps_) continue;
-        InnerBlocks<kV>(w_, j);
-        TakeBlock(1, k * kOuter + behind);
-        if (k * kOuter + ahead < steps_) TakeBlock(0, k * kOuter + ahead);
+      const OuterSpan outer = outer_span(steps_, k);
+      for (std::int64_t j = 0; j < static_cast<std::int64_t>(kInnerPairs); ++j) {
+        const std::int64_t behind = outer.centre - (j + 1) * kInner, ahead = outer.centre + j * kInner;
+        if (behind < outer.start && ahead >= outer.end) break;
+        InnerBlocks<kV>(w_, static_cast<std::size_t>(j));
+        if (behind >= outer.start) TakeBlock(1, behind);
+        if (ahead < outer.end) TakeBlock(0, ahead);
       }
     }
     Finish();
@@ -470,21 +470,23 @@ void CompressedLaneFacts(const CompressedPlan& plan, const double* re, const dou
                          std::size_t lanes, LaneFacts* facts) {
   const DD dd;
   const std::size_t half = hn::Lanes(dd);
-  HWY_ALIGN double values[4][HWY_MAX_BYTES / sizeof(double)];
+  HWY_ALIGN double values[5][HWY_MAX_BYTES / sizeof(double)];
   for (std::size_t first = 0; first < lanes; first += half) {
-    VD largest = hn::Zero(dd), total = largest, inner = largest, outer = largest;
+    VD largest = hn::Zero(dd), total = largest, inner = largest, outer = largest, squares = largest;
     for (std::size_t n = 0; n < plan.n_freq; ++n) {
       const std::size_t at = plan.order[n] * stride + first;
       const VD x = hn::Abs(hn::LoadU(dd, re + at)), y = hn::Abs(hn::LoadU(dd, im + at)), size = hn::Add(x, y);
       largest = hn::Max(largest, hn::Max(x, y));
       total = hn::Add(total, size);
       inner = hn::MulAdd(size, hn::Set(dd, std::min(1.0, kInnerHalf * plan.omega[n])), inner);
-      outer = hn::MulAdd(size, hn::Set(dd, std::min(1.0, kOuterHalf * plan.omega[n])), outer);
+      const double reach = std::min(1.0, kOuterHalf * plan.omega[n]);
+      outer = hn::MulAdd(size, hn::Set(dd, reach), outer);
+      squares = hn::MulAdd(hn::MulAdd(x, x, hn::Mul(y, y)), hn::Set(dd, reach * reach), squares);
     }
-    const VD all[4] = {largest, total, inner, outer};
-    for (int i = 0; i < 4; ++i) hn::Store(all[i], dd, values[i]);
+    const VD all[5] = {largest, total, inner, outer, hn::Sqrt(squares)};
+    for (int i = 0; i < 5; ++i) hn::Store(all[i], dd, values[i]);
     for (std::size_t p = 0; p < half && first + p < lanes; ++p)
-      facts[first + p] = {values[0][p], values[1][p], values[2][p], values[3][p]};
+      facts[first + p] = {values[0][p], values[1][p], values[2][p], values[3][p], values[4][p]};
   }
 }
 
@@ -506,11 +508,28 @@ HWY_EXPORT(CompressedLaneFacts);
 HWY_EXPORT(GroupLanes);
 HWY_EXPORT(ScratchSize);
 
-void compressed_outer_phases(const CompressedPlan& plan, std::int64_t index, double* phase) {
-  const double centre = static_cast<double>(index * 2 * static_cast<std::int64_t>(kOuterHalf)) + kOuterHalf;
-  if (index % kOuterReseed == 0) {
+std::int64_t outer_blocks(std::int64_t steps) {
+  constexpr auto kSpan = static_cast<std::int64_t>(2 * kOuterHalf);
+  return (steps + kSpan - 1) / kSpan;
+}
+
+OuterSpan outer_span(std::int64_t steps, std::int64_t index) {
+  constexpr auto kSpan = static_cast<std::int64_t>(2 * kOuterHalf),
+                 kInner = static_cast<std::int64_t>(2 * kInnerHalf);
+  OuterSpan span;
+  span.start = index * kSpan;
+  span.end = std::min(span.start + kSpan, steps);
+  // As many inner blocks behind the centre as ahead of it, so that both sides of every shift are used.
+  const std::int64_t inner = (span.end - span.start + kInner - 1) / kInner;
+  span.centre = span.start + (inner + 1) / 2 * kInner;
+  return span;
+}
+
+void outer_phases(const CompressedPlan& plan, std::int64_t steps, std::int64_t index, double* phase) {
+  const OuterSpan span = outer_span(steps, index);
+  if (index % kOuterReseed == 0 || span.centre != span.start + static_cast<std::int64_t>(kOuterHalf)) {
     for (std::size_t n = 0; n < plan.n_freq; ++n) {
-      const Phase e = phase_at(centre, plan.omega[n]);
+      const Phase e = phase_at(static_cast<double>(span.centre), plan.omega[n]);
       phase[2 * n] = e.cos;
       phase[2 * n + 1] = e.sin;
     }

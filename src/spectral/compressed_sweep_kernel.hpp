@@ -17,7 +17,8 @@ struct LaneFacts {
   double total = 0;    ///< sum |z_n|; not finite where the lane is not
   double inner =
       0;  ///< sum |z_n| min(1, kInnerHalf omega_n): bound on E and O, so on the rounding of differences
-  double outer = 0;  ///< sum |z_n| min(1, kOuterHalf omega_n): the same for S itself
+  double outer = 0;       ///< sum |z_n| min(1, kOuterHalf omega_n): the same for S itself
+  double outer_norm = 0;  ///< sqrt(sum |z_n|^2 min(1, kOuterHalf omega_n)^2), |.| the modulus
 };
 
 /// Input, output and scratch of one group of lanes of the compressed sweep. Pointers start at the group's
@@ -28,7 +29,7 @@ struct CompressedGroup {
   std::span<const double> omega;     ///< in the caller's order, for scores in doubt
   const double* scale = nullptr;     ///< power of two per lane that brings its coefficients into range
   const LaneFacts* facts = nullptr;  ///< per lane
-  const double* phases = nullptr;    ///< compressed_outer_phases of the first known_phases outer blocks
+  const double* phases = nullptr;    ///< outer_phases of the first known_phases outer blocks
   std::int64_t known_phases = 0;     ///< a multiple of kOuterReseed, or all
   double* mean = nullptr;            ///< sum |S(m+1) - S(m)| / (M-1); with `values` sum |S(m)| / M
   double* max = nullptr;             ///< largest |S(m+1) - S(m)|; with `values` largest |S(m)|
@@ -45,9 +46,17 @@ struct CompressedGroup {
 /// Outer blocks between two fresh computations of their phases from float64 angles.
 inline constexpr std::int64_t kOuterReseed = 16;
 
-/// Phases e^{i C omega}, [n_freq][cos, sin], of outer block `index`: made anew where index is a multiple of
-/// kOuterReseed, else turned from those of the block before, which `phase` holds.
-void compressed_outer_phases(const CompressedPlan& plan, std::int64_t index, double* phase);
+/// One outer block of a window with `steps` differences: distances start ... end, the centre a whole number
+/// of inner blocks from the start.
+struct OuterSpan {
+  std::int64_t start = 0, centre = 0, end = 0;
+};
+std::int64_t outer_blocks(std::int64_t steps);
+OuterSpan outer_span(std::int64_t steps, std::int64_t index);
+
+/// Phases e^{i C omega}, [n_freq][cos, sin], of outer block `index`: made anew every kOuterReseed blocks and
+/// where the window's end moves the centre, else turned from those of the block before, which `phase` holds.
+void outer_phases(const CompressedPlan& plan, std::int64_t steps, std::int64_t index, double* phase);
 
 /// Doubles of scratch that one thread needs.
 std::size_t compressed_scratch_size(const CompressedPlan& plan, std::size_t scales);

@@ -17,10 +17,11 @@ constexpr double kRounding = 0x1p-24, kTolerance = 1e-5;
 // Rounding of single differences averages out in their mean.
 constexpr double kMeanError = 0.5, kMaxError = 2.5;
 constexpr double kLengthError = 2.0, kExpError = 1e-6;
+constexpr double kLengthNormError = 7.0, kNormBase = 4e-6;
 constexpr double kWidestLogits = 1300;  // sum |z_n| in nats beyond which E_2 is left to float64
 
 // Windows so short that the outer level does not pay.
-constexpr std::int64_t kShortWindow = 128;
+constexpr std::int64_t kShortWindow = 64;
 
 // Coefficients beyond these are brought into range first; E_2 is then left to float64.
 constexpr double kSmall = 0x1p-40, kLarge = 0x1p40;
@@ -127,8 +128,11 @@ bool SweepLanes::wide(std::size_t lane) const {
 
 bool SweepLanes::float32_length(std::size_t lane, double logit_scale) const {
   const LaneFacts& f = facts[lane];
-  return scale[lane] == 1 && kExpError + kLengthError * kRounding * f.outer * logit_scale <= kTolerance &&
-         f.total * logit_scale <= kWidestLogits;
+  if (scale[lane] != 1 || f.total * logit_scale > kWidestLogits) return false;
+  // Many frequencies alike: errors add up as squares do; a few, or mostly slow ones: the sum is tighter.
+  const double by_sum = kExpError + kLengthError * kRounding * f.outer * logit_scale;
+  const double by_norm = kNormBase + kLengthNormError * kRounding * f.outer_norm * logit_scale;
+  return std::min(by_sum, by_norm) <= kTolerance;
 }
 
 void SweepLanes::finish(SweepResult& result) const {

@@ -103,6 +103,10 @@ inline std::vector<SweepCase> sweep_cases() {
   add("very slow only", geometric_grid(1e10, 64), 3000, Spread::kSlowOnly, 4.0, 5);
   for (double size : {1e-6, 12.0, 45.0})
     add("slow, size " + std::to_string(size), geometric_grid(1e6, 64), 5000, Spread::kSlowHeavy, size, 6);
+  for (std::size_t h : {64, 128}) {
+    add("white, wide", geometric_grid(1e4, h), 3000, Spread::kWhite, 12.0 / std::numbers::sqrt2, 12);
+    add("white, too wide", geometric_grid(1e4, h), 3000, Spread::kWhite, 30.0, 3);
+  }
   add("slow only, short", geometric_grid(1e6, 64), 200, Spread::kSlowOnly, 4.0, 5);
   add("hardly any frequency", {1e-9, 1e-30, 1e-200}, 3000, Spread::kWhite, 2.0, 3);
   add("fast only", geometric_grid(1e6, 64), 3000, Spread::kFastOnly, 4.0, 5);
