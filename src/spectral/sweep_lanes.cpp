@@ -14,8 +14,9 @@ namespace {
 constexpr double kRounding = 0x1p-24, kTolerance = 1e-5;
 // Errors of the float32 sweep as multiples of kRounding times a bound of the lane's (LaneFacts), several
 // times what random and real vectors show (tests/spectral/adjacent_sweep_test.cpp prints the share).
-// Rounding of single differences averages out in their mean.
-constexpr double kMeanError = 0.5, kMaxError = 2.5;
+// Rounding of single differences averages out in the mean of many.
+constexpr double kMaxError = 4.0;
+double mean_error(std::int64_t window) { return 0.5 + 4.0 / std::sqrt(static_cast<double>(window - 1)); }
 constexpr double kLengthError = 2.0, kExpError = 1e-6;
 constexpr double kLengthNormError = 7.0, kNormBase = 4e-6;
 constexpr double kWidestLogits = 1300;  // sum |z_n| in nats beyond which E_2 is left to float64
@@ -77,9 +78,9 @@ void copy_lane(const SweepResult& from, std::size_t source, SweepResult& to, std
 }
 
 /// Whether rounding, given the bound that it scales with, may spoil a lane's mean or largest difference.
-bool weak_mean(const SweepResult& result, std::size_t lane, double bound) {
+bool weak_mean(const SweepResult& result, std::size_t lane, double bound, std::int64_t window) {
   return !result.mean_response.empty() &&
-         !(kTolerance * result.mean_response[lane] >= kMeanError * kRounding * bound);
+         !(kTolerance * result.mean_response[lane] >= mean_error(window) * kRounding * bound);
 }
 
 bool weak_max(const SweepResult& result, std::size_t lane, double bound) {
@@ -149,7 +150,8 @@ void SweepLanes::finish(SweepResult& result) const {
       whole.push_back(p);
       continue;
     }
-    if (weak_mean(result, p, facts[p].inner) || weak_max(result, p, facts[p].inner)) weak.push_back(p);
+    if (weak_mean(result, p, facts[p].inner, plan_->window()) || weak_max(result, p, facts[p].inner))
+      weak.push_back(p);
   }
   finish_differences(std::move(weak), result);
   finish_lengths(result);
@@ -180,8 +182,9 @@ void SweepLanes::finish_differences(std::vector<std::size_t> weak, SweepResult& 
   for (std::size_t i = 0; i < weak.size(); ++i) {
     const std::size_t p = weak[i];
     const double bound = lanes.facts[i].total;
-    const bool fails = lanes.scale[i] == 0 || weak_mean(found, i, bound) || weak_max(found, i, bound);
-    if (weak_mean(result, p, facts[p].inner)) kept.mean_response[p] = found.mean_response[i];
+    const bool fails =
+        lanes.scale[i] == 0 || weak_mean(found, i, bound, plan_->window()) || weak_max(found, i, bound);
+    if (weak_mean(result, p, facts[p].inner, plan_->window())) kept.mean_response[p] = found.mean_response[i];
     if (weak_max(result, p, facts[p].inner)) kept.response_max[p] = found.response_max[i];
     if (fails) exact.push_back(p), exact_from.push_back(i);
   }
@@ -192,7 +195,8 @@ void SweepLanes::finish_differences(std::vector<std::size_t> weak, SweepResult& 
       const std::size_t p = exact[i], from = exact_from[i];
       const double bound = lanes.facts[from].total;
       const bool none = lanes.scale[from] == 0;
-      if (weak_mean(result, p, facts[p].inner) && (none || weak_mean(found, from, bound)))
+      if (weak_mean(result, p, facts[p].inner, plan_->window()) &&
+          (none || weak_mean(found, from, bound, plan_->window())))
         kept.mean_response[p] = sums.mean_response[i];
       if (weak_max(result, p, facts[p].inner) && (none || weak_max(found, from, bound)))
         kept.response_max[p] = sums.response_max[i];
