@@ -71,8 +71,8 @@ TEST_CASE("head vectors: a head held by runs has the values of a head held at on
         make_head(head, rotation, reversed, norm);
         const SlotPhases phases(head.slots, head.lanes);
         HeadVectors whole, by_runs(0);
-        whole.assign(head.setting, head.slots, &phases);
-        by_runs.assign(head.setting, head.slots, nullptr);
+        whole.assign(head.setting, head.slots, norm ? nullptr : &phases);
+        by_runs.assign(head.setting, head.slots, norm ? &phases : nullptr);
         const auto keys = static_cast<std::int64_t>(head.slots.key_slot.size());
         const auto key_pairs = static_cast<std::int64_t>(head.slots.key_pairs.size());
         REQUIRE(key_pairs > 20);
