@@ -369,10 +369,7 @@ class GroupSweep {
       w_.gain[p] = group_.scale[p] * kUnit;
       w_.step[p] = w_.negative[p] = 0;
       w_.top[p] = 0;
-      double score = 0;  // S(0)
-      if (kExp || group_.scaled) {
-        for (std::size_t n = 0; n < plan_.n_freq; ++n) score += group_.re[n * group_.stride + p];
-      }
+      const double score = kExp || group_.scaled ? group_.facts[p].at_zero : 0.0;
       StartSoftmax(w_.plain, p, score);
       for (std::size_t i = 0; i < group_.scales.size(); ++i)
         StartSoftmax(w_.scaled_softmax(i), p, score * group_.scales[i]);
@@ -470,12 +467,15 @@ void CompressedLaneFacts(const CompressedPlan& plan, const double* re, const dou
                          std::size_t lanes, LaneFacts* facts) {
   const DD dd;
   const std::size_t half = hn::Lanes(dd);
-  HWY_ALIGN double values[5][HWY_MAX_BYTES / sizeof(double)];
+  HWY_ALIGN double values[6][HWY_MAX_BYTES / sizeof(double)];
   for (std::size_t first = 0; first < lanes; first += half) {
-    VD largest = hn::Zero(dd), total = largest, inner = largest, outer = largest, squares = largest;
+    VD largest = hn::Zero(dd), total = largest, inner = largest, outer = largest, squares = largest,
+       at_zero = largest;
     for (std::size_t n = 0; n < plan.n_freq; ++n) {
       const std::size_t at = plan.order[n] * stride + first;
-      const VD x = hn::Abs(hn::LoadU(dd, re + at)), y = hn::Abs(hn::LoadU(dd, im + at)), size = hn::Add(x, y);
+      const VD score = hn::LoadU(dd, re + at);
+      const VD x = hn::Abs(score), y = hn::Abs(hn::LoadU(dd, im + at)), size = hn::Add(x, y);
+      at_zero = hn::Add(at_zero, score);
       largest = hn::Max(largest, hn::Max(x, y));
       total = hn::Add(total, size);
       inner = hn::MulAdd(size, hn::Set(dd, std::min(1.0, kInnerHalf * plan.omega[n])), inner);
@@ -483,10 +483,10 @@ void CompressedLaneFacts(const CompressedPlan& plan, const double* re, const dou
       outer = hn::MulAdd(size, hn::Set(dd, reach), outer);
       squares = hn::MulAdd(hn::MulAdd(x, x, hn::Mul(y, y)), hn::Set(dd, reach * reach), squares);
     }
-    const VD all[5] = {largest, total, inner, outer, hn::Sqrt(squares)};
-    for (int i = 0; i < 5; ++i) hn::Store(all[i], dd, values[i]);
+    const VD all[6] = {largest, total, inner, outer, hn::Sqrt(squares), at_zero};
+    for (int i = 0; i < 6; ++i) hn::Store(all[i], dd, values[i]);
     for (std::size_t p = 0; p < half && first + p < lanes; ++p)
-      facts[first + p] = {values[0][p], values[1][p], values[2][p], values[3][p], values[4][p]};
+      facts[first + p] = {values[0][p], values[1][p], values[2][p], values[3][p], values[4][p], values[5][p]};
   }
 }
 

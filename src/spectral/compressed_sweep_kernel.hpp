@@ -19,6 +19,7 @@ struct LaneFacts {
       0;  ///< sum |z_n| min(1, kInnerHalf omega_n): bound on E and O, so on the rounding of differences
   double outer = 0;       ///< sum |z_n| min(1, kOuterHalf omega_n): the same for S itself
   double outer_norm = 0;  ///< sqrt(sum |z_n|^2 min(1, kOuterHalf omega_n)^2), |.| the modulus
+  double at_zero = 0;     ///< S(0), without c_0
 };
 
 /// Input, output and scratch of one group of lanes of the compressed sweep. Pointers start at the group's
