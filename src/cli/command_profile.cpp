@@ -202,8 +202,10 @@ class ProfileCommand : public Command {
     options.digest = digest_ == "full";
     const std::optional<std::int64_t> memory = parse_bytes(memory_);
     if (!memory || *memory < kLeastMemory)
-      throw usage_error(fmt::format("--memory: expected at least 64M, found {}", memory_),
-                        "bytes, or a whole number with K, M or G, e.g. 512M");
+      throw usage_error(fmt::format("--memory: expected a whole number of bytes, or one with K, M, G or T, "
+                                    "of at least 64M; found {}",
+                                    memory_),
+                        "for example 512M");
     options.memory = *memory;
     const OpenedBackend opened = open_backend(backend_, device_);
     options.engine = opened.engine;

@@ -119,7 +119,8 @@ SweepLanes::SweepLanes(const SweepPlan& plan, const CoefficientBatch& batch, con
     if (!(f.total > 0) || !std::isfinite(f.total) || !std::isfinite(batch.constant[p])) continue;
     int exponent = 0;
     if (f.largest < kSmall || f.largest > kLarge) std::frexp(f.largest, &exponent);
-    scale[p] = std::ldexp(1.0, -exponent);
+    // Clamped as in lane_scales: what is subnormal stays small, but is not lost.
+    scale[p] = std::ldexp(1.0, std::clamp(-exponent, -1000, 1000));
   }
 }
 

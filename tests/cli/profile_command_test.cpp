@@ -148,6 +148,21 @@ TEST_CASE("profile: the same bytes for any number of threads") {
   CHECK(bytes[0] == bytes[2]);
 }
 
+TEST_CASE("profile: a disk that is full is one error line, and nothing is left behind") {
+  TempDir folder;
+  const std::string cache = write_random(folder, "cache.h5", {.examples = 4});
+  for (const long limit : {1L << 10, 1L << 13, 1L << 14, 1L << 15}) {
+    BinaryOptions options;
+    options.file_limit = limit;
+    check_failure(run_binary({"profile", cache, "-q", "-o", folder / "p.h5"}, options), 3,
+                  {"p.h5", "File too large"});
+    std::size_t files = 0;
+    for (const auto& entry : std::filesystem::directory_iterator(folder.path()))
+      files += entry.is_regular_file();
+    CHECK(files == 1);
+  }
+}
+
 TEST_CASE("profile: --memory and --verbose change no byte; bad sizes are refused") {
   TempDir folder;
   const std::string cache = write_random(folder, "cache.h5", {.examples = 9});

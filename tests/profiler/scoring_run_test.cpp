@@ -3,6 +3,8 @@
 #include <doctest/doctest.h>
 
 #include <atomic>
+#include <chrono>
+#include <filesystem>
 #include <fstream>
 #include <map>
 #include <mutex>
@@ -14,6 +16,7 @@
 #include "profiler/digest.hpp"
 #include "profiler/error.hpp"
 #include "profiler/example_scorer.hpp"
+#include "profiler/profile.hpp"
 #include "spectral/backend.hpp"
 #include "support/cache_writer.hpp"
 #include "support/temp_dir.hpp"
@@ -344,6 +347,21 @@ TEST_CASE("digests in the background: those of the files; errors come out; a lon
   const std::atomic<bool> broken_off{true};
   CHECK(sha256_of_file(folder / "b", &broken_off).empty());
   { const BackgroundDigest never_awaited({folder / "b"}, nullptr); }
+}
+
+TEST_CASE("scoring run: an input that changes while it is read is refused, and no profile is left behind") {
+  const TempDir folder;
+  write_cache(folder / "cache.h5", random_cache({.examples = 4}));
+  ProfileOptions options;
+  options.files = {folder / "cache.h5"};
+  options.output = folder / "profile.h5";
+  options.heads.kind = HeadRequest::Kind::kAll;
+  const auto touch = [&](const char*, std::int64_t, std::int64_t) {
+    std::filesystem::last_write_time(options.files[0],
+                                     std::filesystem::file_time_type::clock::now() + std::chrono::hours(1));
+  };
+  CHECK_THROWS_WITH_AS(run_profile(options, touch), doctest::Contains("changed meanwhile"), UserError);
+  CHECK_FALSE(std::filesystem::exists(options.output));
 }
 
 TEST_SUITE_END();

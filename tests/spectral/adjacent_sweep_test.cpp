@@ -186,6 +186,28 @@ TEST_CASE("sweep: scores that are zero but for rounding take the sign of direct 
   CHECK(r.reversals[1] == cancelled);
 }
 
+TEST_CASE("sweep: signs that float32 cannot tell are those of float64") {
+  // Periods of 8 distances; c_0 puts one of the 8 scores within 1e-9 of zero, on either side.
+  const std::vector<double> omega{std::numbers::pi / 4, std::numbers::pi / 2};
+  auto vectors = make_vectors(40, 2, Spread::kWhite, 5.0, 61);
+  for (std::size_t v = 0; v < vectors.size(); ++v) {
+    double score = 0;
+    for (std::size_t n = 0; n < 2; ++n)
+      score += (vectors[v].z[n] * std::polar(1.0, static_cast<double>(v % 8) * omega[n])).real();
+    vectors[v].constant = -score + (v % 2 ? 1e-9 : -1e-9);
+  }
+  constexpr std::int64_t kWindow = 3000;
+  const auto expected = reference::sum_over_window(vectors, omega, kWindow);
+  SweepRequest request;
+  request.reversals = true;
+  const auto r = sweep(omega, kWindow, vectors, request);
+  for (std::size_t v = 0; v < vectors.size(); ++v) {
+    CAPTURE(v);
+    CHECK(expected[v].doubtful == 0);
+    CHECK(r.reversals[v] == expected[v].reversals);
+  }
+}
+
 TEST_CASE("sweep: softcapped logits") {
   const auto omega = geometric_grid(1e4, 16);
   const auto vectors = make_vectors(9, 16, Spread::kWhite, 30.0, 15);

@@ -97,7 +97,7 @@ inline std::vector<SweepCase> sweep_cases() {
     add("white", geometric_grid(1e4, h), 131, Spread::kWhite, 1.0, 3);
     add("white", geometric_grid(1e4, h), 65, Spread::kWhite, 1.0, 3);
   }
-  for (double size : {1e-39, 1e-30, 1e-3, 45.0, 1e3, 1e38})
+  for (double size : {1e-300, 1e-39, 1e-30, 1e-3, 45.0, 1e3, 1e38})
     add("size " + std::to_string(std::log10(size)), geometric_grid(1e6, 64), 1000, Spread::kWhite, size, 5);
   add("slow only", geometric_grid(1e6, 64), 3000, Spread::kSlowOnly, 4.0, 5);
   add("very slow only", geometric_grid(1e10, 64), 3000, Spread::kSlowOnly, 4.0, 5);
@@ -116,6 +116,25 @@ inline std::vector<SweepCase> sweep_cases() {
   add("up to pi", {std::numbers::pi, 3.0, 0.5, 1e-3, 1e-7}, 700, Spread::kWhite, 2.0, 5);
   add("equal frequencies", {0.25, 0.25, 0.25, 1e-4, 1e-4}, 700, Spread::kWhite, 2.0, 5);
   add("no order", {1e-3, 1.0, 0.02, 2.5, 1e-6}, 700, Spread::kWhite, 2.0, 5);
+  const auto add_vectors = [&](const std::string& name, std::vector<double> omega, std::int64_t window,
+                               std::vector<reference::Vector> vectors) {
+    cases.push_back({name, std::move(omega), window, std::move(vectors)});
+  };
+  // From the lowest score to the highest, so that sums of weights outgrow any start.
+  add_vectors("rising scores", {2e-3, 1e-3, 5e-4, 0.3}, 4000,
+              {{{-18.0, -15.0, -9.0, {0.5, 0.5}}, 0.0},
+               {{-30.0, {0.0, 4.0}, 0.0, 0.1}, 1.0},
+               {{0.0, -45.0, 0.0, 1.0}, 0.0},
+               {{0.0, 0.0, {-40.0, 3.0}, -1.0}, -2.0},
+               {{1.0, 1.0, 1.0, 1.0}, 0.0}});
+  // The slopes of two frequencies cancel: differences are far smaller than the terms of each.
+  for (std::int64_t window : {150, 1000}) {
+    const double slope = 0.5 / static_cast<double>(window);
+    add_vectors("differences that cancel, " + std::to_string(window), {slope, 2 * slope, 3 * slope}, window,
+                {{{{0.0, 2.0}, {0.0, -1.0}, 0.0}, 0.0},
+                 {{{0.0, 3.0}, {0.0, -3.0}, {0.0, 1.0}}, 0.0},
+                 {{{4.0, 1.0}, {-1.0, -0.5}, 0.0}, 0.0}});
+  }
   return cases;
 }
 

@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -91,6 +92,10 @@ ProgramResult run_binary(const std::vector<std::string>& arguments, const Binary
   const pid_t pid = fork();
   if (pid < 0) throw std::runtime_error("fork failed");
   if (pid == 0) {
+    if (options.file_limit > 0) {
+      const rlimit limit{static_cast<rlim_t>(options.file_limit), static_cast<rlim_t>(options.file_limit)};
+      setrlimit(RLIMIT_FSIZE, &limit);
+    }
     const int target = options.out_path.empty() ? out[1] : open(options.out_path.c_str(), O_WRONLY);
     dup2(in[0], STDIN_FILENO);
     dup2(target, STDOUT_FILENO);

@@ -20,6 +20,7 @@ struct BinaryOptions {
   std::vector<std::string> environment;
   std::string input;             ///< text on standard input
   std::string out_path;          ///< standard output goes to this file (e.g. /dev/full) instead
+  long file_limit = 0;           ///< > 0: no file may grow beyond so many bytes, as on a full disk
   bool close_out_early = false;  ///< the reader of standard output goes away before anything is read
   bool terminal = false;         ///< standard output and error are one pseudo-terminal; its text is in `out`
 };
