@@ -1,7 +1,6 @@
 #include "spectral/compressed_sweep_kernel.hpp"
 
 #include <algorithm>
-#include <cfloat>
 #include <cmath>
 
 #include "spectral/mirrored_sweep_kernel.hpp"

@@ -93,6 +93,12 @@ void pair_coefficients(const double* queries, std::size_t n_queries, const doubl
     multiply_pairs({&query, &key, i, 0, n_keys, first_lane + i * n_keys, 0}, batch);
 }
 
+double unit_scale(double largest) {
+  int exponent = 0;
+  if (largest > 0 && std::isfinite(largest)) std::frexp(largest, &exponent);
+  return std::ldexp(1.0, std::clamp(-exponent, -1000, 1000));
+}
+
 void lane_scales(const CoefficientBatch& batch, std::span<double> scale) {
   for (std::size_t first = 0; first < batch.n_pairs; first += kChunk) {
     double largest[kChunk] = {};
@@ -104,9 +110,7 @@ void lane_scales(const CoefficientBatch& batch, std::span<double> scale) {
       }
     }
     for (std::size_t p = 0; p < std::min(kChunk, batch.n_pairs - first); ++p) {
-      int exponent = 0;
-      if (largest[p] > 0 && std::isfinite(largest[p])) std::frexp(largest[p], &exponent);
-      scale[first + p] = std::ldexp(1.0, std::clamp(-exponent, -1000, 1000));
+      scale[first + p] = unit_scale(largest[p]);
     }
   }
 }

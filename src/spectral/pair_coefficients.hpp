@@ -63,8 +63,11 @@ void pair_norms(const CoefficientBatch& batch, std::span<const char> mask, std::
 /// U alone.
 void pair_norms(const CoefficientBatch& batch, std::span<double> norm);
 
-/// Power of two s for each lane such that s * max_n max(|Re z_n|, |Im z_n|) lies in [1/2, 1) (1 for lanes
-/// that are zero or not finite). Exponents are clamped to +-1000, so subnormal lanes stay small but not lost.
+/// Power of two s such that s * largest lies in [1/2, 1), 1 for 0 and what is not finite. Exponents are
+/// clamped to +-1000, so what is subnormal stays small, but is not lost.
+double unit_scale(double largest);
+
+/// unit_scale of max_n max(|Re z_n|, |Im z_n|) of each lane.
 void lane_scales(const CoefficientBatch& batch, std::span<double> scale);
 
 }  // namespace rope::spectral

@@ -117,10 +117,7 @@ SweepLanes::SweepLanes(const SweepPlan& plan, const CoefficientBatch& batch, con
   for (std::size_t p = 0; p < batch.n_pairs; ++p) {
     const LaneFacts& f = facts[p];
     if (!(f.total > 0) || !std::isfinite(f.total) || !std::isfinite(batch.constant[p])) continue;
-    int exponent = 0;
-    if (f.largest < kSmall || f.largest > kLarge) std::frexp(f.largest, &exponent);
-    // Clamped as in lane_scales: what is subnormal stays small, but is not lost.
-    scale[p] = std::ldexp(1.0, std::clamp(-exponent, -1000, 1000));
+    scale[p] = f.largest < kSmall || f.largest > kLarge ? unit_scale(f.largest) : 1.0;
   }
 }
 
@@ -145,22 +142,23 @@ void SweepLanes::finish(SweepResult& result) const {
     finish_special(result);
     return;
   }
-  std::vector<std::size_t> weak, whole;  // lanes with weak differences; lanes that float32 never saw
+  std::vector<WeakLane> weak;
+  std::vector<std::size_t> whole;  // lanes that float32 never saw
   for (std::size_t p = 0; p < pairs; ++p) {
     if (scale[p] == 0) {
       whole.push_back(p);
       continue;
     }
-    if (weak_mean(result, p, facts[p].inner, plan_->window()) || weak_max(result, p, facts[p].inner))
-      weak.push_back(p);
+    const WeakLane lane{p, weak_mean(result, p, facts[p].inner, plan_->window()),
+                        weak_max(result, p, facts[p].inner)};
+    if (lane.mean || lane.max) weak.push_back(lane);
   }
-  finish_differences(std::move(weak), result);
+  finish_differences(weak, result);
   finish_lengths(result);
   std::erase_if(whole, [&](std::size_t p) { return facts[p].total == 0 || !is_finite_lane(*batch_, p); });
   if (!whole.empty()) {
     SweepResult exact;
-    SweepRequest request = float32_;
-    mirrored_sweep(*plan_, gather(*batch_, whole), request, exact);
+    mirrored_sweep(*plan_, gather(*batch_, whole), float32_, exact);
     for (std::size_t i = 0; i < whole.size(); ++i) copy_lane(exact, i, result, whole[i]);
   }
   finish_special(result);
@@ -168,42 +166,37 @@ void SweepLanes::finish(SweepResult& result) const {
 
 // The differences themselves are summed as a Fourier series, from coefficients formed in float64: right
 // where they are tiny against the scores.
-void SweepLanes::finish_differences(std::vector<std::size_t> weak, SweepResult& result) const {
+void SweepLanes::finish_differences(const std::vector<WeakLane>& weak, SweepResult& result) const {
   if (weak.empty()) return;
-  CoefficientBatch differences = gather(*batch_, weak);
+  const auto places = [](const std::vector<WeakLane>& lanes) {
+    std::vector<std::size_t> all;
+    for (const WeakLane& lane : lanes) all.push_back(lane.lane);
+    return all;
+  };
+  // The mean and the largest are judged and replaced apart, so that neither depends on the other being asked.
+  const auto put = [&](const WeakLane& lane, const SweepResult& from, std::size_t i) {
+    if (lane.mean) result.mean_response[lane.lane] = from.mean_response[i];
+    if (lane.max) result.response_max[lane.lane] = from.response_max[i];
+  };
+  CoefficientBatch differences = gather(*batch_, places(weak));
   to_differences(plan_->omega(), differences);
   SweepRequest request;
   request.mean_response = request.response_max = true;
   const SweepLanes lanes(*plan_, differences, request);
   SweepResult found;
   compressed_sweep(plan_->basis(), plan_->window() - 1, differences, request, lanes, true, found);
-  // The mean and the largest are judged and replaced apart, so that neither depends on the other being asked.
-  std::vector<std::size_t> exact, exact_from;
-  SweepResult kept = result;
+  std::vector<WeakLane> still_weak;
   for (std::size_t i = 0; i < weak.size(); ++i) {
-    const std::size_t p = weak[i];
+    put(weak[i], found, i);
+    const bool none = lanes.scale[i] == 0;
     const double bound = lanes.facts[i].total;
-    const bool fails =
-        lanes.scale[i] == 0 || weak_mean(found, i, bound, plan_->window()) || weak_max(found, i, bound);
-    if (weak_mean(result, p, facts[p].inner, plan_->window())) kept.mean_response[p] = found.mean_response[i];
-    if (weak_max(result, p, facts[p].inner)) kept.response_max[p] = found.response_max[i];
-    if (fails) exact.push_back(p), exact_from.push_back(i);
+    const WeakLane lane{weak[i].lane, weak[i].mean && (none || weak_mean(found, i, bound, plan_->window())),
+                        weak[i].max && (none || weak_max(found, i, bound))};
+    if (lane.mean || lane.max) still_weak.push_back(lane);
   }
-  if (!exact.empty()) {
-    SweepResult sums;
-    mirrored_sweep(*plan_, gather(*batch_, exact), request, sums);
-    for (std::size_t i = 0; i < exact.size(); ++i) {
-      const std::size_t p = exact[i], from = exact_from[i];
-      const double bound = lanes.facts[from].total;
-      const bool none = lanes.scale[from] == 0;
-      if (weak_mean(result, p, facts[p].inner, plan_->window()) &&
-          (none || weak_mean(found, from, bound, plan_->window())))
-        kept.mean_response[p] = sums.mean_response[i];
-      if (weak_max(result, p, facts[p].inner) && (none || weak_max(found, from, bound)))
-        kept.response_max[p] = sums.response_max[i];
-    }
-  }
-  result = std::move(kept);
+  if (still_weak.empty()) return;
+  mirrored_sweep(*plan_, gather(*batch_, places(still_weak)), request, found);
+  for (std::size_t i = 0; i < still_weak.size(); ++i) put(still_weak[i], found, i);
 }
 
 void SweepLanes::finish_lengths(SweepResult& result) const {
@@ -247,7 +240,6 @@ void SweepLanes::finish_special(SweepResult& result) const {
     }
   }
   for (std::size_t p = 0; p < pairs; ++p) {
-    const bool still = use_float32_ && facts[p].total == 0;
     if (use_float32_ && scale[p] != 0) continue;
     SweepResult one;
     resize(request_, 1, one);
@@ -256,7 +248,7 @@ void SweepLanes::finish_special(SweepResult& result) const {
         std::fill(values->begin(), values->end(), kNaN);
       for (auto& values : one.scaled_length) values[0] = kNaN;
       if (!one.reversals.empty()) one.reversals[0] = -1;
-    } else if (still) {
+    } else if (use_float32_ && facts[p].total == 0) {
       const double window = static_cast<double>(plan_->window());
       for (auto* values : {&one.mean_response, &one.response_max})
         std::fill(values->begin(), values->end(), 0.0);

@@ -31,7 +31,12 @@ class SweepLanes {
 
  private:
   bool float32_length(std::size_t lane, double logit_scale) const;
-  void finish_differences(std::vector<std::size_t> weak, SweepResult& result) const;
+  /// A lane whose mean or largest difference rounding may have spoiled.
+  struct WeakLane {
+    std::size_t lane;
+    bool mean, max;
+  };
+  void finish_differences(const std::vector<WeakLane>& weak, SweepResult& result) const;
   void finish_lengths(SweepResult& result) const;
   void finish_special(SweepResult& result) const;
 
