@@ -11,6 +11,7 @@ namespace rope::cli {
 
 /// Headings of the list of commands.
 inline constexpr const char* kMainGroup = "From caches to a ranking";
+inline constexpr const char* kChangeGroup = "From a ranking to a measured change";
 inline constexpr const char* kInputGroup = "Making inputs";
 inline constexpr const char* kMachineGroup = "This machine";
 
