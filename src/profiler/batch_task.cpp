@@ -82,6 +82,11 @@ void BatchScorer::score_pair_blocks(const BatchTask& task) {
     const PhaseScope scope(Phase::kCoefficients);
     blocks = score_pairs(parts, task.grid->high(), batch_);
   }
+  if (options_->logit_spread) {
+    const spectral::WindowMoments& moments = task.grid->moments();
+    const PhaseScope scope(Phase::kMoments);
+    add_spread(moments, batch_, blocks);
+  }
   if (task.sweep) {
     spectral::SweepRequest request;
     request.mean_response = request.response_max = options_->positional;

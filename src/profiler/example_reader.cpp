@@ -132,6 +132,24 @@ void ExampleReader::make_phases(const Part& part, const std::vector<const Grid*>
   }
 }
 
+// What the job needs to score a changed head.
+void ExampleReader::change(HeadJob& job, const Grid& stored, const std::vector<double>& scale) const {
+  job.stored_phases = find_phases(stored);  // null where nothing was turned
+  if (options_->fixed_norm) {
+    job.unchanged = job.setting;
+    job.unchanged->lanes = &stored.lanes;
+    job.unchanged->stored_phases = job.stored_phases.get();
+  }
+  if (job.setting.lanes != &stored.lanes) {
+    job.setting.stored_lanes = &stored.lanes;
+    job.setting.stored_phases = job.stored_phases.get();
+  }
+  if (scale.empty()) return;
+  for (const int pair : job.setting.lanes->pair)
+    job.query_scale.push_back(scale[static_cast<std::size_t>(pair)]);
+  job.setting.query_scale = job.query_scale.data();
+}
+
 bool ExampleReader::read_piece(const Part& part, const Piece& piece, const Emit& emit,
                                const std::function<void()>& before_wait) {
   using Side = ActivationFile::Side;
@@ -141,9 +159,13 @@ bool ExampleReader::read_piece(const Part& part, const Piece& piece, const Emit&
   const std::int64_t first_head = set_->first_head(layer);
   const auto work_of = [&](int head) { return part.work[static_cast<std::size_t>(first_head + head)]; };
 
+  const ModelHeader& header = part.file->model();
+  const bool unturns = header.query_rotation == Rotation::kPost || header.key_rotation == Rotation::kPost;
+
   struct Wanted {
     int head;
-    const Grid* grid;
+    const Grid *grid, *scored;  // as stored, and as changed
+    std::vector<double> scale;  // [h] of the change
   };
   std::vector<Wanted> wanted;
   std::vector<const Grid*> used;  // grids whose phases are needed
@@ -151,10 +173,15 @@ bool ExampleReader::read_piece(const Part& part, const Piece& piece, const Emit&
   for (int head = piece.first_kv * group; head < piece.end_kv * group; ++head) {
     if (work_of(head) == HeadWork::kNone) continue;
     const Grid& grid = grids_->grid(part.place->file, layer, head, part.example->window);
-    if (grid.lanes.omega.empty()) continue;  // a head that does not rotate has no scores
-    wanted.push_back({head, &grid});
-    bytes += HeadJob::bytes_of(*part.slots, grid.lanes.omega.size());
-    if (std::find(used.begin(), used.end(), &grid) == used.end()) used.push_back(&grid);
+    HeadChange change;
+    if (options_->changes && !grid.lanes.omega.empty())
+      change = options_->changes->of(facts, head, part.example->window, grid.frequencies);
+    const Grid& scored = grids_->with_still_pairs(part.place->file, grid, change.frozen);
+    if (scored.lanes.omega.empty()) continue;  // a head that does not rotate has no scores
+    wanted.push_back({head, &grid, &scored, std::move(change.scale)});
+    bytes += HeadJob::bytes_of(*part.slots, scored.lanes.omega.size());
+    for (const Grid* turning : {&scored, unturns ? &grid : &scored})
+      if (std::find(used.begin(), used.end(), turning) == used.end()) used.push_back(turning);
   }
   if (wanted.empty()) return true;
   std::int64_t taken = bytes + phase_bytes(part, used);
@@ -172,7 +199,6 @@ bool ExampleReader::read_piece(const Part& part, const Piece& piece, const Emit&
                          piece.end_kv - piece.first_kv, vectors->key);
   bytes_read_ += vectors->query.size() + vectors->key.size();
 
-  const ModelHeader& header = part.file->model();
   make_phases(part, used, lease);
   std::vector<std::shared_ptr<HeadJob>> jobs;
   for (const Wanted& w : wanted) {
@@ -182,16 +208,17 @@ bool ExampleReader::read_piece(const Part& part, const Piece& piece, const Emit&
     auto job = std::make_shared<HeadJob>();
     job->setting = {
         &facts,
-        &w.grid->lanes,
+        &w.scored->lanes,
         {&vectors->query, w.head - piece.first_kv * group, header.query_rotation,
          factor(header.query_rotation)},
         {&vectors->key, w.head / group - piece.first_kv, header.key_rotation, factor(header.key_rotation)}};
     job->vectors = vectors;
     job->slots = part.slots;
-    job->grid = grids_->at_window(*w.grid, layer_window(*options_, facts, *part.example));
+    job->grid = grids_->at_window(*w.scored, layer_window(*options_, facts, *part.example));
     job->work = work_of(w.head);
     job->options = options_;
-    job->phases = find_phases(*w.grid);
+    job->phases = find_phases(*w.scored);
+    if (w.scored != w.grid || !w.scale.empty()) change(*job, *w.grid, w.scale);
     job->open();
     jobs.push_back(std::move(job));
   }

@@ -42,6 +42,7 @@ class ExampleReader {
   bool read_part(Part& part, const Emit& emit, const std::function<void()>& before_wait);
   bool read_piece(const Part& part, const Piece& piece, const Emit& emit,
                   const std::function<void()>& before_wait);
+  void change(HeadJob& job, const Grid& stored, const std::vector<double>& scale) const;
   std::int64_t kv_head_bytes(const TaskHeader& task) const;
   std::int64_t phase_bytes(const Part& part, const std::vector<const Grid*>& grids) const;
   std::shared_ptr<const SlotPhases> find_phases(const Grid& grid) const;

@@ -169,7 +169,8 @@ void Run::hand_out(BatchTask&& task) {
     plan.grid = task.grid;
     queue_.push_first(std::move(plan));
   }
-  if (task.kind == BatchTask::Kind::kTriplets && task.grid->claim_moments()) {
+  const bool moments_wanted = task.kind == BatchTask::Kind::kTriplets || options_.logit_spread;
+  if (moments_wanted && task.grid->claim_moments()) {
     BatchTask moments;
     moments.kind = BatchTask::Kind::kMoments;
     moments.grid = task.grid;

@@ -58,6 +58,15 @@ const Grid& GridCache::grid(int file, int layer, int head, std::int64_t example_
   return grid;
 }
 
+const Grid& GridCache::with_still_pairs(int file, const Grid& grid, const std::vector<char>& frozen) {
+  spectral::FrequencyGrid changed = grid.frequencies;
+  for (std::size_t n = 0; n < frozen.size(); ++n)
+    if (frozen[n]) changed.omega[n] = 0.0;
+  if (changed.omega == grid.frequencies.omega) return grid;
+  const ModelHeader& header = set_->files()[static_cast<std::size_t>(file)].model();
+  return intern(changed, header.layout, header.head_dim);
+}
+
 const Grid& GridCache::intern(const spectral::FrequencyGrid& frequencies, spectral::PairLayout layout,
                               int head_dim) {
   GridKey key{frequencies.omega, frequencies.attention_factor, frequencies.rho, static_cast<int>(layout),

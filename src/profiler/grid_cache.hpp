@@ -69,6 +69,9 @@ class GridCache {
 
   /// Grid of a query head for an example of `example_window` tokens. Lives as long as the cache.
   const Grid& grid(int file, int layer, int head, std::int64_t example_window);
+  /// A grid of a file's heads with some of its pairs stopped: omega = 0 where frozen [h] is set. rho and A
+  /// stay (theory §§5, 7). The grid itself where none is.
+  const Grid& with_still_pairs(int file, const Grid& grid, const std::vector<char>& frozen);
   /// The same at a layer's own window.
   std::shared_ptr<const WindowedGrid> at_window(const Grid& grid, std::int64_t window);
 

@@ -33,7 +33,7 @@ void set_usage(const PairSums& p, const std::vector<double>& omega, HeadScores& 
 
 }  // namespace
 
-HeadScores::HeadScores() { score.fill(kNaN); }
+HeadScores::HeadScores() : logit_spread(kNaN), positional_fixed_norm(kNaN) { score.fill(kNaN); }
 
 void HeldVectors::decode() {
   std::call_once(once_, [this] {
@@ -59,7 +59,10 @@ void HeadJob::open() {
 }
 
 PairPart HeadJob::pair_part(std::int64_t block) const {
-  return {&setting, slots.get(), block, phases.get(), light() && options->usage, light() && options->share};
+  PairPart part{
+      &setting, slots.get(), block, phases.get(), light() && options->usage, light() && options->share};
+  if (unchanged) part.unchanged = &*unchanged;
+  return part;
 }
 
 TripletPart HeadJob::triplet_part(std::int64_t block) const {
@@ -85,10 +88,14 @@ void HeadJob::set_pair_scores(HeadScores& result) const {
   set(result, Count::kNonFinitePairs, p.non_finite);
   if (light() && options->share) set(result, Score::kNormShare, mean(p.norm_share, p.valid));
   if (light() && options->usage && p.valid > 0) set_usage(p, setting.lanes->omega, result);
+  if (light() && options->logit_spread) result.logit_spread = mean(p.logit_spread, p.valid);
   if (!sweeps()) return;
   if (options->positional) {
     set(result, Score::kPositional, mean(p.positional, p.valid));
     set(result, Score::kResponseMax, mean(p.response_max, p.valid));
+    if (options->fixed_norm)
+      result.positional_fixed_norm = unchanged ? mean(p.positional_fixed_norm, p.fixed_norm_valid)
+                                               : result.score[static_cast<int>(Score::kPositional)];
   }
   if (options->length) set(result, Score::kEffectiveLength, mean(p.effective_length, p.valid));
   if (options->aliasing) set(result, Score::kAliasing, mean(p.aliasing, p.valid));

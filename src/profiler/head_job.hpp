@@ -5,9 +5,11 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <vector>
 
 #include "profiler/grid_cache.hpp"
+#include "profiler/head_change.hpp"
 #include "profiler/memory_gate.hpp"
 #include "profiler/pair_scores.hpp"
 #include "profiler/profile_file.hpp"
@@ -19,9 +21,12 @@ namespace rope {
 struct ScoringOptions {
   bool semantic = true, exact_reversal = false, positional = true, share = true, length = true, usage = true,
        aliasing = false;
-  std::int64_t window = 0;  ///< > 0: in place of the examples' own
-  bool window_cap = true;   ///< layers with a sliding window cap the window
+  bool logit_spread = false;  ///< sd of S(m) over the window, mean over pairs (theory §7)
+  bool fixed_norm = false;    ///< Positional Score over U of the unchanged head, too (theory §7)
+  std::int64_t window = 0;    ///< > 0: in place of the examples' own
+  bool window_cap = true;     ///< layers with a sliding window cap the window
   spectral::SplitRule split;
+  std::shared_ptr<const HeadChanges> changes;  ///< null: heads as they were stored
 
   bool sweeps_pairs() const { return positional || length || aliasing; }
   bool needs_sweep() const { return sweeps_pairs() || (semantic && exact_reversal); }
@@ -46,6 +51,7 @@ struct HeadScores {
   const Grid* grid = nullptr;
   std::vector<double> usage,
       usage_norm;  ///< [n_freq] u_n and mean |z_n|; empty when not asked for or undefined
+  double logit_spread, positional_fixed_norm;  ///< of ScoringOptions; no columns of a profile
 
   HeadScores();
 };
@@ -68,10 +74,13 @@ class HeldVectors {
 class HeadJob {
  public:
   HeadSetting setting;
+  std::vector<double> query_scale;       ///< what `setting` points into, where the head is changed
+  std::optional<HeadSetting> unchanged;  ///< for the fixed norm, where the head is changed
   std::shared_ptr<HeldVectors> vectors;  ///< what `setting` points into; to be decoded before use
   std::shared_ptr<const PartSlots> slots;
   std::shared_ptr<const WindowedGrid> grid;
   std::shared_ptr<const SlotPhases> phases;
+  std::shared_ptr<const SlotPhases> stored_phases;  ///< of the unchanged grid, where that is another
   HeadWork work = HeadWork::kNone;
   const ScoringOptions* options = nullptr;
   std::shared_ptr<void> owner;   ///< keeps `target`

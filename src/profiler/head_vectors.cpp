@@ -87,7 +87,8 @@ std::int64_t SlotPhases::bytes_of(const PartSlots& slots, std::size_t n_freq) {
 void HeadVectors::assign(const HeadSetting& head, const PartSlots& slots, const SlotPhases* phases) {
   const SideSource &key = head.key, &last = head_.key;
   const bool same_keys = slots_ == &slots && head_.layer == head.layer && head_.lanes == head.lanes &&
-                         last.block == key.block && last.head == key.head && last.rotation == key.rotation &&
+                         head_.stored_lanes == head.stored_lanes && last.block == key.block &&
+                         last.head == key.head && last.rotation == key.rotation &&
                          last.attention_factor == key.attention_factor &&
                          head_.query.block->type == head.query.block->type;  // in the rounding of key pairs
   head_ = head;
@@ -158,7 +159,7 @@ void HeadVectors::need(Side side, std::int64_t first, std::int64_t count, bool t
   std::size_t column = 0;
   tokens_.resize(held.columns.tokens);
   std::iota(tokens_.begin(), tokens_.end(), held.first);
-  const auto phases = phases_of(side, tokens_, column);
+  const auto phases = phases_of(side, tokens_, false, column);
   held.turned = held.columns;
   spectral::turn_columns(held.turned, *phases, column, 1);
   held.has_turned = true;
@@ -201,18 +202,26 @@ void HeadVectors::need_key_pairs(std::int64_t first, std::int64_t count) {
 }
 
 std::shared_ptr<const PhaseColumns> HeadVectors::phases_of(Side side, const std::vector<std::int64_t>& tokens,
-                                                           std::size_t& column) const {
+                                                           bool stored, std::size_t& column) const {
+  const SlotPhases* const shared = stored ? head_.stored_phases : phases_;
+  const spectral::LaneMap& lanes = stored ? *head_.stored_lanes : *head_.lanes;
   const auto count = static_cast<std::int64_t>(tokens.size());
   bool in_a_row = true;
   for (std::int64_t i = 0; i < count; ++i)
     in_a_row = in_a_row && tokens[static_cast<std::size_t>(i)] == tokens.front() + i;
-  if (in_a_row && phases_ != nullptr) return phases_->get(side, tokens.front(), count, column);
+  if (in_a_row && shared != nullptr) return shared->get(side, tokens.front(), count, column);
   column = 0;
   std::vector<long long> positions;
   positions.reserve(tokens.size());
   for (const std::int64_t token : tokens)
     positions.push_back(positions_of(*slots_, side)[static_cast<std::size_t>(token)]);
-  return std::make_shared<PhaseColumns>(spectral::make_phase_columns(head_.lanes->omega, positions));
+  return std::make_shared<PhaseColumns>(spectral::make_phase_columns(lanes.omega, positions));
+}
+
+void HeadVectors::change_queries(VectorColumns& columns) const {
+  for (std::size_t n = 0; n < columns.n_freq; ++n)
+    for (double* row : {columns.row(n), columns.row(columns.n_freq + n)})
+      for (std::size_t t = 0; t < columns.tokens; ++t) row[t] *= head_.query_scale[n];
 }
 
 void HeadVectors::load(Side side, const std::vector<std::int64_t>& tokens, Loaded& to) {
@@ -220,9 +229,12 @@ void HeadVectors::load(Side side, const std::vector<std::int64_t>& tokens, Loade
   const SideSource& source = side == Side::kQuery ? head_.query : head_.key;
   const auto& slot = side == Side::kQuery ? slots_->query_slot : slots_->key_slot;
   const std::size_t count = tokens.size(), dim = static_cast<std::size_t>(source.block->head_dim);
+  const bool turned_otherwise = source.rotation == Rotation::kPost && head_.stored_lanes != nullptr;
+  const spectral::LaneMap& lanes = turned_otherwise ? *head_.stored_lanes : *head_.lanes;
+  VectorColumns& columns = turned_otherwise ? stored_ : to.columns;
   to.has_turned = false;
   to.is_zero.resize(count);
-  to.columns.shape(*head_.lanes, count);
+  columns.shape(lanes, count);
   rows_.resize(kTile * dim);
   for (std::size_t tile = 0; tile < count; tile += kTile) {
     const std::size_t here = std::min(kTile, count - tile);
@@ -237,15 +249,17 @@ void HeadVectors::load(Side side, const std::vector<std::int64_t>& tokens, Loade
       t = end;
     }
     for (std::size_t t = 0; t < here; ++t) to.is_zero[tile + t] = is_zero(rows_.data() + t * dim, dim);
-    to.columns.put(rows_.data(), here, static_cast<int>(dim), *head_.lanes, tile);
+    columns.put(rows_.data(), here, static_cast<int>(dim), lanes, tile);
   }
+  if (turned_otherwise && count == 0) to.columns.shape(*head_.lanes, 0);
   if (count == 0) return;
   const LayerModel& layer = *head_.layer;
   if (source.rotation == Rotation::kPost) {
     std::size_t column = 0;
-    const auto phases = phases_of(side, tokens, column);
-    spectral::turn_columns(to.columns, *phases, column, layer.reversed ? 1 : -1);
+    const auto phases = phases_of(side, tokens, turned_otherwise, column);
+    spectral::turn_columns(columns, *phases, column, layer.reversed ? 1 : -1);
   }
+  if (turned_otherwise) spectral::regroup_columns(columns, lanes, *head_.lanes, to.columns);
   if (layer.reversed) turn_forward(to.columns);
   std::vector<double> factor;
   if (layer.norm_after_epsilon)
@@ -258,6 +272,7 @@ void HeadVectors::load(Side side, const std::vector<std::int64_t>& tokens, Loade
       factor[t] *=
           layer.query_temperature->at(positions_of(*slots_, side)[static_cast<std::size_t>(tokens[t])]);
   scale_columns(to.columns, factor, query ? head_.rotary_scale() : 1.0, query ? head_.tail_scale() : 1.0);
+  if (query && head_.query_scale != nullptr) change_queries(to.columns);
 }
 
 }  // namespace rope

@@ -26,11 +26,18 @@ struct SideSource {
   double attention_factor = 1.0;  ///< A_x of theory §1: the grid's A for a `pre` side, 1 for a `post` side
 };
 
+class SlotPhases;
+
 /// Everything about a head but its vectors.
 struct HeadSetting {
   const LayerModel* layer = nullptr;
   const spectral::LaneMap* lanes = nullptr;
   SideSource query, key;
+  /// Where the head is changed (head_change.hpp): the lanes of its unchanged grid, by which `post` sides were
+  /// turned, with their phases (may be null), if that is another; and factors [n_freq] of the queries' pairs.
+  const spectral::LaneMap* stored_lanes = nullptr;
+  const SlotPhases* stored_phases = nullptr;
+  const double* query_scale = nullptr;
 
   /// c A_q A_k and c: what multiplies rotary products and plain tail products.
   double rotary_scale() const { return layer->logit_scale * query.attention_factor * key.attention_factor; }
@@ -116,7 +123,8 @@ class HeadVectors {
   void need_key_pairs(std::int64_t first, std::int64_t count);
   void load(Side side, const std::vector<std::int64_t>& tokens, Loaded& to);
   std::shared_ptr<const spectral::PhaseColumns> phases_of(Side side, const std::vector<std::int64_t>& tokens,
-                                                          std::size_t& column) const;
+                                                          bool stored, std::size_t& column) const;
+  void change_queries(spectral::VectorColumns& columns) const;
 
   HeadSetting head_;
   const PartSlots* slots_ = nullptr;
@@ -127,6 +135,7 @@ class HeadVectors {
   KeyPairs key_pairs_;
   std::vector<std::int64_t> tokens_;
   std::vector<double> rows_;
+  spectral::VectorColumns stored_;  // in the order of the unchanged grid
 };
 
 }  // namespace rope

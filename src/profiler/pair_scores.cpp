@@ -15,7 +15,29 @@ struct Scratch {
   std::vector<double> subset;  // 1 for the pairs of H(M), else 0
   std::vector<double> high_norm, mass;
   spectral::UsageSums usage;
+  HeadVectors unchanged;
+  CoefficientBatch unchanged_batch;
 };
+
+// U of the unchanged head: its pairs once more, as measured without a change.
+void fill_fixed_norm(Scratch& scratch, const PairPart& part, PairBlock& block) {
+  const HeadSetting& head = *part.unchanged;
+  const std::vector<double> none(head.lanes->omega.size(), 0.0);
+  std::vector<double> unused(block.norm.size());
+  block.fixed_norm.resize(block.norm.size());
+  spectral::PairMeasures measures;
+  measures.subset = none.data();
+  measures.largest = kLargestNorm;
+  measures.norm = block.fixed_norm.data();
+  measures.subset_norm = unused.data();
+  scratch.unchanged.assign(head, *part.slots, head.stored_phases);
+  scratch.unchanged_batch.shape(none.size(), block.norm.size());
+  for (const QueryRun& r : query_runs(part.slots->first_pair, part.index * kPairBlock, part.pairs())) {
+    spectral::PairRun run = scratch.unchanged.pairs(r.query, r.first, r.count, false).run;
+    run.first_lane = run.first_place = r.place;
+    spectral::measure_pairs(run, measures, scratch.unchanged_batch);
+  }
+}
 
 // One block into its lanes of the batch.
 void fill(Scratch& scratch, const PairPart& part, CoefficientBatch& batch, PairBlock& block) {
@@ -44,6 +66,7 @@ void fill(Scratch& scratch, const PairPart& part, CoefficientBatch& batch, PairB
     measures.turned_key = columns.turned_key;
     spectral::measure_pairs(run, measures, batch);
   }
+  if (part.unchanged != nullptr) fill_fixed_norm(scratch, part, block);
   PairSums& sums = block.sums;
   sums.pairs = part.pairs();
   sums.undefined = static_cast<std::int64_t>(measures.undefined);
@@ -75,6 +98,9 @@ void PairSums::add(const PairSums& other) {
   response_max += other.response_max;
   effective_length += other.effective_length;
   aliasing += other.aliasing;
+  logit_spread += other.logit_spread;
+  positional_fixed_norm += other.positional_fixed_norm;
+  fixed_norm_valid += other.fixed_norm_valid;
   if (usage.empty()) usage.resize(other.usage.size(), 0.0);
   if (usage_norm.empty()) usage_norm.resize(other.usage_norm.size(), 0.0);
   for (std::size_t n = 0; n < other.usage.size(); ++n) {
@@ -99,12 +125,25 @@ std::vector<PairBlock> score_pairs(std::span<const PairPart> parts, const std::v
   return blocks;
 }
 
+void add_spread(const spectral::WindowMoments& moments, const CoefficientBatch& batch,
+                std::span<PairBlock> blocks) {
+  std::vector<double> mean(batch.n_pairs), variance(batch.n_pairs);
+  moments.evaluate(batch, mean, variance);
+  for (PairBlock& block : blocks)
+    for (std::size_t lane = 0; lane < block.norm.size(); ++lane)
+      if (block.norm[lane] != 0) block.sums.logit_spread += std::sqrt(variance[block.first_lane + lane]);
+}
+
 void add_sweep(const spectral::SweepResult& swept, PairBlock& block) {
   for (std::size_t lane = 0; lane < block.norm.size(); ++lane) {
     const double norm = block.norm[lane];
     if (norm == 0) continue;
     const std::size_t from = block.first_lane + lane;
     if (!swept.mean_response.empty()) block.sums.positional += swept.mean_response[from] / norm;
+    if (!swept.mean_response.empty() && !block.fixed_norm.empty() && block.fixed_norm[lane] > 0) {
+      block.sums.positional_fixed_norm += swept.mean_response[from] / block.fixed_norm[lane];
+      ++block.sums.fixed_norm_valid;
+    }
     if (!swept.response_max.empty()) block.sums.response_max += swept.response_max[from] / norm;
     if (!swept.effective_length.empty()) block.sums.effective_length += swept.effective_length[from];
     if (!swept.aliasing.empty()) block.sums.aliasing += swept.aliasing[from];

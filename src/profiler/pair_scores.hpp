@@ -8,6 +8,7 @@
 #include "profiler/part_slots.hpp"
 #include "spectral/adjacent_sweep.hpp"
 #include "spectral/pair_coefficients.hpp"
+#include "spectral/window_moments.hpp"
 
 namespace rope {
 
@@ -18,7 +19,9 @@ inline constexpr std::int64_t kPairBlock = 960;
 struct PairSums {
   std::int64_t pairs = 0, undefined = 0, non_finite = 0, valid = 0;
   double norm_share = 0, frequency_mass = 0;
-  double positional = 0, response_max = 0, effective_length = 0, aliasing = 0;
+  double positional = 0, response_max = 0, effective_length = 0, aliasing = 0, logit_spread = 0;
+  double positional_fixed_norm = 0;  ///< over the fixed_norm_valid pairs that have a U of the unchanged head
+  std::int64_t fixed_norm_valid = 0;
   std::vector<double> usage, usage_norm;  ///< [n_freq] of |Re(z_n e^{i m omega_n})| and |z_n|
 
   void add(const PairSums& other);
@@ -27,7 +30,9 @@ struct PairSums {
 struct PairBlock {
   std::size_t first_lane = 0;  ///< of its pairs in the batch
   std::vector<double> norm;    ///< [n] U; 0 for left-out pairs
-  PairSums sums;               ///< all but what the sweep gives
+  std::vector<double>
+      fixed_norm;  ///< [n] U of the unchanged head, 0 for its left-out pairs; empty: not asked for
+  PairSums sums;   ///< all but what the sweep gives
 };
 
 /// One block of pairs of a head, and what to take from it besides the coefficients.
@@ -38,6 +43,7 @@ struct PairPart {
   const SlotPhases* phases = nullptr;  ///< of these slots on the head's grid; null: made anew where needed
   bool usage = false;                  ///< usage and frequency mass
   bool norm_share = true;
+  const HeadSetting* unchanged = nullptr;  ///< not null: U of this one, too
 
   std::int64_t pairs() const;
 };
@@ -47,6 +53,10 @@ struct PairPart {
 /// depend on the others. high: [n_freq] mask of H(M) over the rotating pairs.
 std::vector<PairBlock> score_pairs(std::span<const PairPart> parts, const std::vector<char>& high,
                                    spectral::CoefficientBatch& batch);
+
+/// Adds the standard deviations of S(m) over the window of the blocks' lanes to their sums (theory §2, on z).
+void add_spread(const spectral::WindowMoments& moments, const spectral::CoefficientBatch& batch,
+                std::span<PairBlock> blocks);
 
 /// Adds the block's lanes of what a sweep of the batch gave to its sums.
 void add_sweep(const spectral::SweepResult& swept, PairBlock& block);

@@ -1,5 +1,8 @@
 #include "spectral/vector_columns.hpp"
 
+#include <algorithm>
+#include <stdexcept>
+
 #include "spectral/phase.hpp"
 
 namespace rope::spectral {
@@ -21,6 +24,29 @@ void VectorColumns::shape_like(const VectorColumns& other) {
   tokens = other.tokens;
   stride = other.stride;
   if (values.size() < rows() * stride + kLaneAlign) values.resize(rows() * stride + kLaneAlign);
+}
+
+namespace {
+
+/// Lane of each row.
+std::vector<int> row_lanes(const LaneMap& map) {
+  std::vector<int> lanes(map.a);
+  for (const std::vector<int>* more : {&map.b, &map.still, &map.tail})
+    lanes.insert(lanes.end(), more->begin(), more->end());
+  return lanes;
+}
+
+}  // namespace
+
+void regroup_columns(const VectorColumns& from, const LaneMap& map, const LaneMap& other, VectorColumns& to) {
+  const std::vector<int> lanes = row_lanes(map), wanted = row_lanes(other);
+  if (lanes.size() != from.rows() || wanted.size() != lanes.size())
+    throw std::logic_error("regroup_columns: maps of another head");
+  std::vector<std::size_t> row_of_lane(lanes.size());
+  for (std::size_t r = 0; r < lanes.size(); ++r) row_of_lane[static_cast<std::size_t>(lanes[r])] = r;
+  to.shape(other, from.tokens);
+  for (std::size_t r = 0; r < wanted.size(); ++r)
+    std::copy_n(from.row(row_of_lane[static_cast<std::size_t>(wanted[r])]), from.stride, to.row(r));
 }
 
 PhaseColumns make_phase_columns(std::span<const double> omega, std::span<const long long> positions) {

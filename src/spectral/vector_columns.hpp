@@ -28,6 +28,10 @@ struct VectorColumns {
   void put(const double* vectors, std::size_t count, int head_dim, const LaneMap& map, std::size_t first);
 };
 
+/// The same vectors in the rows of another map of the same head: some of its pairs still instead of rotating,
+/// or back.
+void regroup_columns(const VectorColumns& from, const LaneMap& map, const LaneMap& other, VectorColumns& to);
+
 /// e^{i p omega_n} of many positions on one grid, one column per position.
 struct PhaseColumns {
   std::size_t n_freq = 0, tokens = 0, stride = 0;  ///< stride = padded(tokens)

@@ -52,19 +52,24 @@ struct Head {
   double attention() const {
     return (in.query.post ? 1.0 : in.attention_factor) * (in.key.post ? 1.0 : in.attention_factor);
   }
-  Vector pair(std::size_t i, std::size_t j) const;
+  Vector pair(std::size_t i, std::size_t j, bool changed = true) const;
   double spread_of_start(std::size_t i, std::size_t j1, std::size_t j2) const;
 };
 
-/// z and c_0 of query i and key j; pairs of zero frequency go into c_0, and their z is 0.
-Vector Head::pair(std::size_t i, std::size_t j) const {
+bool is_frozen(const HeadInput& in, std::size_t n) { return !in.frozen.empty() && in.frozen[n]; }
+bool turns(const HeadInput& in, std::size_t n) { return in.omega[n] > 0 && !is_frozen(in, n); }
+
+/// z and c_0 of query i and key j, changed or as stored; pairs of zero frequency go into c_0, and their z is
+/// 0.
+Vector Head::pair(std::size_t i, std::size_t j, bool changed) const {
   Vector vector;
   Wide constant = 0;
   const std::size_t h = in.omega.size();
   for (std::size_t n = 0; n < h; ++n) {
     const auto [a, b] = lanes_of(in, n);
     Complex z = Wide(factor(i)) * Wide(attention()) * Complex(q[i][a], q[i][b]) * Complex(k[j][a], -k[j][b]);
-    if (in.omega[n] == 0) {
+    if (changed && !in.factor.empty()) z *= Wide(in.factor[n]);
+    if (in.omega[n] == 0 || (changed && is_frozen(in, n))) {
       constant += z.real();
       z = 0;
     }
@@ -83,8 +88,11 @@ double Head::spread_of_start(std::size_t i, std::size_t j1, std::size_t j2) cons
   for (std::size_t lane = 0; lane < q[i].size(); ++lane) {
     const Wide a = lane < 2 * in.omega.size() ? attention() : 1.0;
     const Wide x = q[i][lane], y1 = k[j1][lane], y2 = k[j2][lane];
+    Wide f = 1;  // of the query's lanes
+    for (std::size_t n = 0; n < in.factor.size(); ++n)
+      if (lanes_of(in, n).a == lane || lanes_of(in, n).b == lane) f = Wide(in.factor[n]);
     const Wide uq = in.query.rounding_unit, uk = in.key.rounding_unit;
-    sum += a * a * x * x * (uq * uq * (y1 - y2) * (y1 - y2) + uk * uk * (y1 * y1 + y2 * y2));
+    sum += f * f * a * a * x * x * (uq * uq * (y1 - y2) * (y1 - y2) + uk * uk * (y1 * y1 + y2 * y2));
   }
   return static_cast<double>(std::sqrt(Wide(factor(i)) * Wide(factor(i)) / 3 * sum));
 }
@@ -165,7 +173,7 @@ void score_triplets(const Head& head, HeadResult& out) {
 void describe_usage(const HeadInput& in, const std::vector<double>& usage, double& cov, double& centroid) {
   double sum = 0, weighted = 0, squares = 0, count = 0;
   for (std::size_t n = 0; n < usage.size(); ++n) {
-    if (in.omega[n] == 0) continue;
+    if (!turns(in, n)) continue;
     sum += usage[n];
     weighted += usage[n] * std::log(in.omega[n]);
     count += 1;
@@ -173,7 +181,7 @@ void describe_usage(const HeadInput& in, const std::vector<double>& usage, doubl
   cov = centroid = kNone;
   if (!(sum > 0)) return;
   for (std::size_t n = 0; n < usage.size(); ++n) {
-    if (in.omega[n] > 0) squares += (usage[n] - sum / count) * (usage[n] - sum / count);
+    if (turns(in, n)) squares += (usage[n] - sum / count) * (usage[n] - sum / count);
   }
   cov = std::sqrt(squares / count) / (sum / count);
   centroid = weighted / sum;
@@ -183,6 +191,7 @@ void score_pairs(const Head& head, HeadResult& out) {
   const HeadInput& in = head.in;
   const std::size_t h = in.omega.size();
   std::vector<Vector> valid;
+  std::vector<double> stored_norm;
   out.usage.assign(h, 0.0);
   out.usage_norm.assign(h, 0.0);
   Wide mass = 0, share = 0;
@@ -202,6 +211,7 @@ void score_pairs(const Head& head, HeadResult& out) {
         continue;
       }
       valid.push_back(pair);
+      stored_norm.push_back(static_cast<double>(norm(head.pair(i, j, false))));
       share += norm(pair, in.high) / u;
       Wide sizes = 0, weighted = 0;
       for (std::size_t n = 0; n < h; ++n) {
@@ -216,25 +226,29 @@ void score_pairs(const Head& head, HeadResult& out) {
     }
   }
   const auto count = static_cast<std::int64_t>(valid.size());
-  double positional = 0, largest = 0, length = 0, aliasing = 0;
+  double positional = 0, fixed_norm = 0, spread = 0, largest = 0, length = 0, aliasing = 0;
   const auto sums = sum_over_window(valid, in.omega, in.window, in.softcap);
   for (std::size_t v = 0; v < valid.size(); ++v) {
     const double u = static_cast<double>(norm(valid[v]));
     positional += sums[v].mean_response / u;
+    fixed_norm += sums[v].mean_response / stored_norm[v];
+    spread += static_cast<double>(std::sqrt(sums[v].variance));
     largest += sums[v].response_max / u;
     length += sums[v].effective_length;
     aliasing += sums[v].aliasing;
   }
   out.positional = mean_of(positional, count);
+  out.positional_fixed_norm = mean_of(fixed_norm, count);
+  out.logit_spread = mean_of(spread, count);
   out.response_max = mean_of(largest, count);
   out.effective_length = mean_of(length, count);
   out.aliasing = mean_of(aliasing, count);
   out.norm_share = mean_of(static_cast<double>(share), count);
   out.frequency_mass = mean_of(static_cast<double>(mass), count);
   for (std::size_t n = 0; n < h; ++n) {
-    out.usage[n] = in.omega[n] > 0 ? mean_of(out.usage[n], count) : kNone;
-    out.usage_norm[n] = in.omega[n] > 0 ? mean_of(out.usage_norm[n], count) : kNone;
-    if (in.omega[n] > 0 && in.high[n]) ++out.high_pairs;
+    out.usage[n] = turns(in, n) ? mean_of(out.usage[n], count) : kNone;
+    out.usage_norm[n] = turns(in, n) ? mean_of(out.usage_norm[n], count) : kNone;
+    if (turns(in, n) && in.high[n]) ++out.high_pairs;
   }
   describe_usage(in, out.usage, out.usage_cov, out.usage_centroid);
   describe_usage(in, out.usage_norm, out.usage_norm_cov, out.usage_norm_centroid);

@@ -24,8 +24,12 @@ struct HeadInput {
   double softmax_scale = 1.0;        ///< c
   std::vector<double> query_factor;  ///< [query slots] further factor of c (query temperature); empty = 1
   double softcap = 0.0;
-  std::int64_t window = 2;       ///< M of the layer
-  std::vector<char> high;        ///< [h] membership in H(M)
+  std::int64_t window = 2;  ///< M of the layer
+  std::vector<char> high;   ///< [h] membership in H(M)
+  /// A change (theory §7), [h] each; empty = none: pairs whose frequency becomes 0 once the rows are content,
+  /// and factors of z_n.
+  std::vector<char> frozen;
+  std::vector<double> factor;
   bool causal = false;           ///< full coverage: combinations with p_k > p_q are skipped
   bool default_triplets = true;  ///< keys two by two; else key_pairs
   std::vector<std::pair<int, int>> key_pairs;
@@ -35,6 +39,8 @@ struct HeadInput {
 struct HeadResult {
   double semantic, exact_semantic, reversal_gap;
   double positional, response_max, norm_share, effective_length, aliasing, frequency_mass;
+  double logit_spread;           ///< sd of S(m), mean over pairs
+  double positional_fixed_norm;  ///< Positional Score over U of the unchanged head (theory §7)
   double usage_cov, usage_centroid, usage_norm_cov, usage_norm_centroid;
   std::vector<double> usage, usage_norm;  ///< [h], NaN for pairs that do not rotate
   std::int64_t triplets = 0, ties = 0, undefined_triplets = 0, non_finite_triplets = 0, fragile = 0;
