@@ -36,6 +36,7 @@ class Command {
 std::unique_ptr<Command> make_inspect();
 std::unique_ptr<Command> make_profile();
 std::unique_ptr<Command> make_rank();
+std::unique_ptr<Command> make_plan();
 std::unique_ptr<Command> make_export();
 std::unique_ptr<Command> make_sample();
 std::unique_ptr<Command> make_synth();

@@ -1,13 +1,12 @@
 #include "profiler/activation_set.hpp"
 
 #include <fmt/format.h>
-#include <fnmatch.h>
-
 #include <algorithm>
 #include <map>
 #include <set>
 
 #include "profiler/error.hpp"
+#include "profiler/task_globs.hpp"
 
 namespace rope {
 namespace {
@@ -18,12 +17,6 @@ bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
 std::string describe(const TaskHeader& task, const std::string& file) {
   return file + ": /tasks/" + task.name;
-}
-
-bool matches(const std::string& name, const std::vector<std::string>& globs) {
-  return globs.empty() || std::any_of(globs.begin(), globs.end(), [&](const std::string& glob) {
-           return fnmatch(glob.c_str(), name.c_str(), 0) == 0;
-         });
 }
 
 // Attributes of one task in several files: what both give must agree.
@@ -128,7 +121,7 @@ void ActivationSet::collect_examples(const std::vector<std::string>& globs) {
     const ActivationFile& file = files_[f];
     for (int t = 0; t < static_cast<int>(file.tasks().size()); ++t) {
       const TaskHeader& header = file.tasks()[t];
-      if (!matches(header.name, globs)) continue;
+      if (!matches_any_glob(header.name, globs)) continue;
       Building& b = building[header.name];
       b.task.name = header.name;
       merge_attribute(b.task.family, header.family, {}, "family", header, file.path());

@@ -9,6 +9,7 @@
 #include <map>
 #include <memory>
 #include <set>
+#include <tuple>
 
 #include "profiler/atomic_file.hpp"
 #include "profiler/background_digest.hpp"
@@ -102,6 +103,7 @@ ProfileLayer describe_layer(const ActivationSet& set, int layer) {
   row.logit_scale = facts.logit_scale;
   row.softcap = facts.softcap;
   row.window = facts.window;
+  row.norm_after_rotation = facts.norm_after_epsilon.has_value();
   row.head_dim = set.files()[static_cast<std::size_t>(file)].model().head_dim;
   for (const SetHead& head : set.heads()) row.query_heads += head.layer == layer;
   row.kv_heads = set.files()[static_cast<std::size_t>(file)].model().num_kv_heads;
@@ -114,6 +116,42 @@ ProfileLayer describe_layer(const ActivationSet& set, int layer) {
   }
   return row;
 }
+
+// Every frequency grid that a rotating head of the set runs with, and who runs with it.
+class GridList {
+ public:
+  explicit GridList(const ActivationSet& set) : set_(set) {
+    for (const SetTask& task : set.tasks())
+      for (const SetExample& example : task.examples) windows_.insert(example.window);
+  }
+
+  void fill(ProfileHeader& header) {
+    int done = -1;  // layer whose heads share one grid and that is in
+    for (const SetHead& head : set_.heads()) {
+      if (!head.rotates || head.layer == done) continue;
+      const ResolvedModel& model = set_.model(set_.file_of_layer(head.layer));
+      const bool shared = model.shared_by_heads(head.layer);
+      if (shared) done = head.layer;
+      const std::set<std::int64_t> any{0};
+      for (const std::int64_t window : model.depends_on_length(head.layer) ? windows_ : any)
+        header.grid_uses.push_back(
+            {head.layer, shared ? -1 : head.head, window,
+             index_of(header, model.grid(head.layer, head.head, std::max<std::int64_t>(window, 2)))});
+    }
+  }
+
+ private:
+  int index_of(ProfileHeader& header, const spectral::FrequencyGrid& grid) {
+    const auto [place, fresh] = index_.try_emplace(std::tuple(grid.omega, grid.rho, grid.attention_factor),
+                                                   static_cast<int>(header.grids.size()));
+    if (fresh) header.grids.push_back({grid.omega, grid.rho, grid.attention_factor});
+    return place->second;
+  }
+
+  const ActivationSet& set_;
+  std::set<std::int64_t> windows_;
+  std::map<std::tuple<std::vector<double>, double, double>, int> index_;
+};
 
 std::string heads_setting(const ProfileOptions& options) {
   if (options.selection_from && !options.heads_given) return "selection";
@@ -155,6 +193,7 @@ ProfileHeader header_of(const ActivationSet& set, const ProfileOptions& options,
   header.model_name = set.files()[0].model().name;
   header.model_type = set.model(0).model_type();
   header.num_layers = set.files()[0].model().num_layers;
+  header.rope_layout = set.files()[0].model().layout == spectral::PairLayout::kHalf ? "half" : "interleaved";
   header.settings = settings_of(options);
   header.warnings = warnings;
   for (const SetHead& head : set.heads()) {
@@ -162,6 +201,7 @@ ProfileHeader header_of(const ActivationSet& set, const ProfileOptions& options,
       header.layers.push_back(describe_layer(set, head.layer));
     header.heads.push_back({head.layer, head.head, head.rotates});
   }
+  GridList(set).fill(header);
   return header;
 }
 

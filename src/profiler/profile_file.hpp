@@ -67,6 +67,22 @@ struct ProfileLayer {
   double theta = 0, attention_factor = 1, logit_scale = 0, softcap = 0;
   std::int64_t window = 0;
   int pairs = 0, rotary_dim = 0, head_dim = 0, query_heads = 0, kv_heads = 0;
+  bool norm_after_rotation = false;  ///< queries and keys are normalised between the rotation and the product
+};
+
+/// Frequencies that some heads ran with.
+struct ProfileGrid {
+  std::vector<double> omega;                 ///< [h] rad/token, every pair, zeros too
+  double rho = 0.0, attention_factor = 1.0;  ///< theory §5 and §1
+  bool operator==(const ProfileGrid&) const = default;
+};
+
+/// Who ran with a grid.
+struct GridUse {
+  int layer = 0, head = -1;  ///< head -1: every head of the layer
+  std::int64_t window = 0;   ///< 0: at any length, else in examples of so many tokens (dynamic, longrope)
+  int grid = 0;              ///< index into ProfileHeader::grids
+  bool operator==(const GridUse&) const = default;
 };
 
 struct ProfileInput {
@@ -80,11 +96,17 @@ using Settings = std::vector<std::pair<std::string, std::string>>;
 
 struct ProfileHeader {
   std::string tool_version, model_name, model_type;
+  std::string rope_layout;  ///< "half", "interleaved"; empty: written before profiles held it
   int num_layers = 0;
   Settings settings;
   std::vector<std::string> warnings;
   std::vector<ProfileLayer> layers;
   std::vector<ProfileHead> heads;  ///< N heads
+  std::vector<ProfileGrid> grids;  ///< each once; empty: written before profiles held them
+  std::vector<GridUse> grid_uses;  ///< of every rotating head, by layer, head, window
+
+  /// The grid of a head in an example of `window` tokens; nullptr where the profile does not tell.
+  const ProfileGrid* grid(int layer, int head, std::int64_t window) const;
 };
 
 struct ProfileTask {

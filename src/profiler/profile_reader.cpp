@@ -2,6 +2,7 @@
 #include <cmath>
 #include <limits>
 #include <stdexcept>
+#include <tuple>
 
 #include "profiler/clean_text.hpp"
 #include "profiler/error.hpp"
@@ -51,7 +52,56 @@ std::vector<ProfileLayer> read_layers(const ProfileGroup& root) {
   integers("head_dim", &ProfileLayer::head_dim);
   integers("query_heads", &ProfileLayer::query_heads);
   integers("kv_heads", &ProfileLayer::kv_heads);
+  if (group.has("norm_after_rotation")) {
+    const auto values = group.integers("norm_after_rotation", rows);
+    for (std::size_t i = 0; i < layers.size(); ++i)
+      layers[i].norm_after_rotation = small(group, "norm_after_rotation", values[i], 0, 1) != 0;
+  }
   return layers;
+}
+
+std::vector<ProfileGrid> read_grids(const ProfileGroup& group) {
+  const auto width = group.integers("width");
+  const auto rows = static_cast<std::int64_t>(width.size());
+  const auto rho = group.reals("rho", rows), factor = group.reals("attention_factor", rows);
+  const auto omega = group.reals("omega");
+  std::vector<ProfileGrid> grids(width.size());
+  std::size_t start = 0;
+  for (std::size_t i = 0; i < grids.size(); ++i) {
+    const auto count = static_cast<std::size_t>(small(group, "width", width[i], 0, 1 << 20));
+    if (count > omega.size() - start)
+      group.fail("omega", "as many frequencies as /grids/width says", std::to_string(omega.size()));
+    grids[i].omega.assign(omega.begin() + static_cast<std::ptrdiff_t>(start),
+                          omega.begin() + static_cast<std::ptrdiff_t>(start + count));
+    start += count;
+    for (const double w : grids[i].omega)
+      if (!(w >= 0 && w <= 3.2)) group.fail("omega", "frequencies from 0 to pi", std::to_string(w));
+    if (!(rho[i] >= 0 && rho[i] <= 1)) group.fail("rho", "0 to 1", std::to_string(rho[i]));
+    if (!std::isfinite(factor[i]))
+      group.fail("attention_factor", "finite numbers", std::to_string(factor[i]));
+    grids[i].rho = rho[i];
+    grids[i].attention_factor = factor[i];
+  }
+  return grids;
+}
+
+std::vector<GridUse> read_grid_uses(const ProfileGroup& group, int num_layers, std::size_t grids) {
+  const auto layer = group.integers("use_layer");
+  const auto rows = static_cast<std::int64_t>(layer.size());
+  const auto head = group.integers("use_head", rows), window = group.integers("use_window", rows),
+             grid = group.integers("use_grid", rows);
+  std::vector<GridUse> uses(layer.size());
+  for (std::size_t i = 0; i < uses.size(); ++i) {
+    uses[i] = {small(group, "use_layer", layer[i], 0, num_layers - 1),
+               small(group, "use_head", head[i], -1, kMaxInt),
+               small(group, "use_window", window[i], 0, 1 << 24),
+               small(group, "use_grid", grid[i], 0, static_cast<std::int64_t>(grids) - 1)};
+    const auto key = [](const GridUse& u) { return std::tuple(u.layer, u.head, u.window); };
+    if (i > 0 && key(uses[i - 1]) >= key(uses[i]))
+      group.fail("use_layer", "rising layers, heads and windows",
+                 "row " + std::to_string(i) + " out of order");
+  }
+  return uses;
 }
 
 std::vector<ProfileHead> read_heads(const ProfileGroup& root, int num_layers) {
@@ -134,6 +184,13 @@ struct ProfileReader::Impl {
     header.warnings = root.texts("warnings");
     header.layers = read_layers(root);
     header.heads = read_heads(root, header.num_layers);
+    if (source.text(model.get().handle.get(), "/model", "rope_layout"))
+      header.rope_layout = model.text("rope_layout");
+    if (root.has("grids")) {
+      const ProfileGroup group = root.group("grids");
+      header.grids = read_grids(group);
+      header.grid_uses = read_grid_uses(group, header.num_layers, header.grids.size());
+    }
     const ProfileGroup all = root.group("tasks");
     for (const auto& name : all.members()) tasks.push_back(read_task(all, name, header.num_layers));
     selection = read_selection(root, header.heads.size());
@@ -193,6 +250,20 @@ struct ProfileReader::Impl {
   std::vector<ProfileInput> inputs;
   HeadSelection selection;
 };
+
+const ProfileGrid* ProfileHeader::grid(int layer, int head, std::int64_t window) const {
+  const auto key = [](const GridUse& u) { return std::tuple(u.layer, u.head, u.window); };
+  for (const int who : {head, -1})
+    for (const std::int64_t length : {window, std::int64_t{0}}) {
+      const GridUse wanted{layer, who, length, 0};
+      const auto found =
+          std::lower_bound(grid_uses.begin(), grid_uses.end(), wanted,
+                           [&](const GridUse& a, const GridUse& b) { return key(a) < key(b); });
+      if (found != grid_uses.end() && key(*found) == key(wanted))
+        return &grids[static_cast<std::size_t>(found->grid)];
+    }
+  return nullptr;
+}
 
 ProfileReader::ProfileReader(const std::string& path) : impl_(std::make_unique<Impl>(path)) {}
 ProfileReader::~ProfileReader() = default;

@@ -54,6 +54,35 @@ void write_layers(hid_t file, const std::vector<ProfileLayer>& layers, const std
   integers("head_dim", "lanes", "width of a head", &ProfileLayer::head_dim);
   integers("query_heads", "heads", "query heads of the layer", &ProfileLayer::query_heads);
   integers("kv_heads", "heads", "key heads of the layer", &ProfileLayer::kv_heads);
+  put_column(group.get(), "norm_after_rotation",
+             gather<char>(layers, [](const ProfileLayer& l) { return l.norm_after_rotation ? 1 : 0; }),
+             "1: queries and keys are normalised between the rotation and the product", name);
+}
+
+void write_grids(hid_t file, const ProfileHeader& header, const std::string& name) {
+  const Hdf5Handle group = create_group(file, "grids", name);
+  std::vector<double> omega;
+  for (const ProfileGrid& grid : header.grids)
+    omega.insert(omega.end(), grid.omega.begin(), grid.omega.end());
+  put_column(group.get(), "omega", omega, "rad/token", "frequencies of all grids, one after the other", name);
+  const auto integers = [&](const char* column, const auto& rows, const char* unit, const char* meaning,
+                            auto get) {
+    put_column(group.get(), column, gather<std::int64_t>(rows, get), unit, meaning, name);
+  };
+  integers("width", header.grids, "frequencies", "pairs of each grid",
+           [](const ProfileGrid& g) { return g.omega.size(); });
+  put_column(group.get(), "rho", gather<double>(header.grids, [](const ProfileGrid& g) { return g.rho; }),
+             "1", "ratio of neighbouring frequencies of the unscaled base", name);
+  put_column(group.get(), "attention_factor",
+             gather<double>(header.grids, [](const ProfileGrid& g) { return g.attention_factor; }), "1",
+             "factor on the cos and sin tables of both sides", name);
+  integers("use_layer", header.grid_uses, "1", "layer that uses a grid",
+           [](const GridUse& use) { return use.layer; });
+  integers("use_head", header.grid_uses, "1", "head of that layer; -1 = every head",
+           [](const GridUse& use) { return use.head; });
+  integers("use_window", header.grid_uses, "tokens", "length of the examples; 0 = any",
+           [](const GridUse& use) { return use.window; });
+  integers("use_grid", header.grid_uses, "1", "which grid", [](const GridUse& use) { return use.grid; });
 }
 
 void write_heads(hid_t file, const std::vector<ProfileHead>& heads, const std::string& name) {
@@ -195,11 +224,13 @@ ProfileWriter::ProfileWriter(const std::string& path, bool force, const ProfileH
   put_attribute(model.get(), "name", header.model_name, w.name);
   put_attribute(model.get(), "model_type", header.model_type, w.name);
   put_attribute(model.get(), "num_layers", std::int64_t{header.num_layers}, w.name);
+  if (!header.rope_layout.empty()) put_attribute(model.get(), "rope_layout", header.rope_layout, w.name);
   const Hdf5Handle settings = create_group(file, "settings", w.name, true);
   for (const auto& [key, value] : header.settings) put_attribute(settings.get(), key.c_str(), value, w.name);
   put_column(file, "warnings", header.warnings, "what the user should know about these numbers", w.name);
   write_layers(file, header.layers, w.name);
   write_heads(file, header.heads, w.name);
+  if (!header.grids.empty()) write_grids(file, header, w.name);
   w.task_root = create_group(file, "tasks", w.name);
 }
 

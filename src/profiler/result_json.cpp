@@ -2,18 +2,17 @@
 
 #include <algorithm>
 #include <cmath>
-#include <fstream>
 #include <limits>
 #include <nlohmann/json.hpp>
 
 #include "profiler/error.hpp"
+#include "profiler/json_document.hpp"
 
 namespace rope {
 namespace {
 
 using Json = nlohmann::ordered_json;
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
-constexpr std::streamoff kMaxBytes = std::streamoff{1} << 28;
 
 Json number(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
 Json whole(double value) {
@@ -67,45 +66,8 @@ Json task_json(const RankedTask& task, bool ranked) {
   return json;
 }
 
-/// Reading: a member with its place for messages.
-class Document {
- public:
-  explicit Document(const std::string& path) : path_(path) {
-    std::ifstream in(path, std::ios::binary | std::ios::ate);
-    if (!in) throw UserError(path + ": cannot open", "check the file's name");
-    if (in.tellg() > kMaxBytes) throw input_error(path, "", "a JSON text of at most 256 MiB", "a larger one");
-    in.seekg(0);
-    json_ = Json::parse(in, nullptr, false);
-    if (json_.is_discarded() || !json_.is_object()) fail("", "a JSON object", "something else");
-  }
-  const Json& root() const { return json_; }
-  [[noreturn]] void fail(const std::string& place, const std::string& expected,
-                         const std::string& found) const {
-    throw input_error(path_, place, expected, found, "was this file written by `rope-profiler rank`?");
-  }
-  const Json& member(const Json& object, const std::string& place, const char* name) const {
-    const auto found = object.find(name);
-    if (found == object.end()) fail(place + "/" + name, "a value", "none");
-    return *found;
-  }
-  std::string text(const Json& object, const std::string& place, const char* name) const {
-    const Json& value = member(object, place, name);
-    if (!value.is_string()) fail(place + "/" + name, "text", value.type_name());
-    return value.get<std::string>();
-  }
-  std::int64_t integer(const Json& object, const std::string& place, const char* name) const {
-    const Json& value = member(object, place, name);
-    if (!value.is_number_integer()) fail(place + "/" + name, "a whole number", value.type_name());
-    return value.get<std::int64_t>();
-  }
-
- private:
-  std::string path_;
-  Json json_;
-};
-
-double read_number(const Document& document, const Json& task, const std::string& place, const Member& member,
-                   bool required) {
+double read_number(const JsonDocument& document, const Json& task, const std::string& place,
+                   const Member& member, bool required) {
   const auto found = task.find(member.name);
   if (found == task.end() && !required) return kNaN;
   const Json& value = document.member(task, place, member.name);
@@ -118,7 +80,7 @@ double read_number(const Document& document, const Json& task, const std::string
   return result;
 }
 
-RankedTask read_task(const Document& document, const Json& json, const std::string& place) {
+RankedTask read_task(const JsonDocument& document, const Json& json, const std::string& place) {
   if (!json.is_object()) document.fail(place, "an object", json.type_name());
   RankedTask task;
   task.task = document.text(json, place, "task");
@@ -166,7 +128,7 @@ std::string ranking_json(const Ranking& ranking, const ProfileReader& profile, c
 }
 
 Ranking read_ranking_json(const std::string& path) {
-  const Document document(path);
+  const JsonDocument document(path, "rank");
   const Json& root = document.root();
   if (const std::string format = document.text(root, "", "format"); format != "rope-profiler/ranking")
     document.fail("/format", "rope-profiler/ranking", "another one");

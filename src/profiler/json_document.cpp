@@ -1,0 +1,122 @@
+#include "profiler/json_document.hpp"
+
+#include <cmath>
+#include <fstream>
+#include <limits>
+
+#include "profiler/error.hpp"
+
+namespace rope {
+namespace {
+
+using Json = JsonDocument::Json;
+constexpr std::streamoff kMaxBytes = std::streamoff{1} << 28;
+
+std::string short_dump(const Json& value) {
+  std::string text = value.dump(-1, ' ', true, Json::error_handler_t::replace);
+  return text.size() <= 60 ? text : text.substr(0, 57) + "...";
+}
+
+}  // namespace
+
+JsonDocument::JsonDocument(const std::string& path, std::string written_by)
+    : path_(path), written_by_(std::move(written_by)) {
+  std::ifstream in(path, std::ios::binary | std::ios::ate);
+  if (!in) throw UserError(path + ": cannot open", "check the file's name");
+  if (in.tellg() > kMaxBytes) throw input_error(path, "", "a JSON text of at most 256 MiB", "a larger one");
+  in.seekg(0);
+  json_ = Json::parse(in, nullptr, false);
+  if (json_.is_discarded() || !json_.is_object()) fail("", "a JSON object", "something else");
+}
+
+void JsonDocument::fail(const std::string& place, const std::string& expected,
+                        const std::string& found) const {
+  throw input_error(path_, place, expected, found,
+                    "was this file written by `rope-profiler " + written_by_ + "`?");
+}
+
+void JsonDocument::require_object(const Json& json, const std::string& place) const {
+  if (!json.is_object()) fail(place, "an object", json.type_name());
+}
+
+const Json& JsonDocument::member(const Json& object, const std::string& place, const char* name) const {
+  require_object(object, place);
+  const auto found = object.find(name);
+  if (found == object.end()) fail(place + "/" + name, "a value", "none");
+  return *found;
+}
+
+const Json& JsonDocument::array(const Json& object, const std::string& place, const char* name) const {
+  const Json& value = member(object, place, name);
+  if (!value.is_array()) fail(place + "/" + name, "an array", value.type_name());
+  return value;
+}
+
+std::string JsonDocument::text(const Json& object, const std::string& place, const char* name) const {
+  const Json& value = member(object, place, name);
+  if (!value.is_string()) fail(place + "/" + name, "text", value.type_name());
+  return value.get<std::string>();
+}
+
+std::int64_t JsonDocument::integer(const Json& object, const std::string& place, const char* name) const {
+  constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
+  return integer(object, place, name, -kMost, kMost);
+}
+
+std::int64_t JsonDocument::integer(const Json& object, const std::string& place, const char* name,
+                                   std::int64_t low, std::int64_t high) const {
+  const Json& value = member(object, place, name);
+  if (!value.is_number_integer()) fail(place + "/" + name, "a whole number", value.type_name());
+  const bool fits =
+      !value.is_number_unsigned() ||
+      value.get<std::uint64_t>() <= static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
+  if (!fits || value.get<std::int64_t>() < low || value.get<std::int64_t>() > high)
+    fail(place + "/" + name, std::to_string(low) + " to " + std::to_string(high), short_dump(value));
+  return value.get<std::int64_t>();
+}
+
+double JsonDocument::number(const Json& object, const std::string& place, const char* name) const {
+  const Json& value = member(object, place, name);
+  if (!value.is_number() || !std::isfinite(value.get<double>()))
+    fail(place + "/" + name, "a number", value.is_number() ? short_dump(value) : value.type_name());
+  return value.get<double>();
+}
+
+double JsonDocument::number_or_nan(const Json& object, const std::string& place, const char* name) const {
+  return member(object, place, name).is_null() ? std::numeric_limits<double>::quiet_NaN()
+                                               : number(object, place, name);
+}
+
+bool JsonDocument::boolean(const Json& object, const std::string& place, const char* name) const {
+  const Json& value = member(object, place, name);
+  if (!value.is_boolean()) fail(place + "/" + name, "true or false", value.type_name());
+  return value.get<bool>();
+}
+
+std::vector<double> JsonDocument::numbers(const Json& object, const std::string& place,
+                                          const char* name) const {
+  std::vector<double> result;
+  for (const Json& value : array(object, place, name)) {
+    if (!value.is_number() || !std::isfinite(value.get<double>()))
+      fail(place + "/" + name, "numbers", value.is_number() ? short_dump(value) : value.type_name());
+    result.push_back(value.get<double>());
+  }
+  return result;
+}
+
+std::vector<int> JsonDocument::integers(const Json& object, const std::string& place, const char* name,
+                                        int low, int high) const {
+  std::vector<int> result;
+  for (const Json& value : array(object, place, name)) {
+    const bool fits = value.is_number_integer() &&
+                      (!value.is_number_unsigned() || value.get<std::uint64_t>() <= 0x7fffffffU) &&
+                      value.get<std::int64_t>() >= low && value.get<std::int64_t>() <= high;
+    if (!fits)
+      fail(place + "/" + name, "whole numbers from " + std::to_string(low) + " to " + std::to_string(high),
+           short_dump(value));
+    result.push_back(static_cast<int>(value.get<std::int64_t>()));
+  }
+  return result;
+}
+
+}  // namespace rope
