@@ -4,47 +4,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <random>
+
+#include "profiler/index_source.hpp"
 
 namespace rope::detail {
 namespace {
-
-std::uint64_t hash_name(const std::string& name) {  // FNV-1a
-  std::uint64_t hash = 0xcbf29ce484222325u;
-  for (const char c : name) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
-  return hash;
-}
-
-std::uint64_t mix(std::uint64_t x) {  // the finaliser of splitmix64
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
-  return x ^ (x >> 31);
-}
-
-/// Uniform indexes below n from the two halves of each draw, without bias: a product whose low half falls
-/// below 2^32 mod n is rejected.
-class IndexSource {
- public:
-  IndexSource(std::uint64_t seed, std::size_t n)
-      : generator_(seed), n_(n), reject_below_((std::uint64_t{1} << 32) % n) {}
-  std::size_t next() {
-    for (;;) {
-      if (left_ == 0) {
-        bits_ = generator_();
-        left_ = 2;
-      }
-      const std::uint64_t product = (bits_ & 0xffffffffu) * n_;
-      bits_ >>= 32;
-      --left_;
-      if ((product & 0xffffffffu) >= reject_below_) return product >> 32;
-    }
-  }
-
- private:
-  std::mt19937_64 generator_;
-  std::uint64_t n_, reject_below_, bits_ = 0;
-  int left_ = 0;
-};
 
 /// Value and weight side by side, so that a missing value adds nothing.
 struct Entry {
@@ -60,7 +24,7 @@ void resample_task(const TaskValues& task, std::uint64_t seed, std::int64_t coun
     entries.push_back(
         {std::isnan(s) ? 0 : s, std::isnan(p) ? 0 : p, std::isnan(s) ? 0.0 : 1.0, std::isnan(p) ? 0.0 : 1.0});
   }
-  IndexSource indexes(mix(seed + 0x9e3779b97f4a7c15u) ^ hash_name(task.name), entries.size());
+  IndexSource indexes(stream_seed(seed, task.name), entries.size());
   for (std::int64_t b = 0; b < count;) {
     Entry sum{0, 0, 0, 0};
     for (std::size_t i = 0; i < entries.size(); ++i) {

@@ -130,17 +130,11 @@ std::string ranking_json(const Ranking& ranking, const ProfileReader& profile, c
 Ranking read_ranking_json(const std::string& path) {
   const JsonDocument document(path, "rank");
   const Json& root = document.root();
-  if (const std::string format = document.text(root, "", "format"); format != "rope-profiler/ranking")
-    document.fail("/format", "rope-profiler/ranking", "another one");
-  if (document.integer(root, "", "format_version") != 1)
-    document.fail("/format_version", "1", "another version");
+  document.require_format("rope-profiler/ranking", 1);
   Ranking ranking;
   ranking.resamples = document.integer(root, "", "resamples");
-  const Json& seed = document.member(root, "", "seed");
-  if (!seed.is_number_unsigned()) document.fail("/seed", "a whole number from 0", seed.type_name());
-  ranking.seed = seed.get<std::uint64_t>();
-  const Json& tasks = document.member(root, "", "tasks");
-  if (!tasks.is_array()) document.fail("/tasks", "an array", tasks.type_name());
+  ranking.seed = document.unsigned_integer(root, "", "seed");
+  const Json& tasks = document.array(root, "", "tasks");
   for (std::size_t i = 0; i < tasks.size(); ++i) {
     RankedTask task = read_task(document, tasks[i], "/tasks/" + std::to_string(i));
     if (std::isnan(task.w_s)) {
