@@ -71,6 +71,13 @@ std::int64_t distinct_tasks(const Outcome& outcome) {
   return static_cast<std::int64_t>(names_of(outcome, false).size());
 }
 
+std::vector<std::string> tasks_not_improved(const Outcome& outcome, int stage) {
+  std::vector<std::string> names;
+  for (const TaskOutcome& task : outcome.tasks)
+    if (task.stage == stage && task.improved == false) names.push_back(task.task);
+  return names;
+}
+
 const char* reason_name(LeftOut::Reason reason) {
   switch (reason) {
     case LeftOut::Reason::kTaskNotInPlan:

@@ -92,6 +92,9 @@ std::vector<StageTotals> stage_totals(const Outcome& outcome);  ///< rising stag
 std::int64_t improved_tasks(const Outcome& outcome);
 std::int64_t distinct_tasks(const Outcome& outcome);
 
+/// Tasks that were measured at `stage` and not improved, in byte order: those that stage 10 is for after 5.
+std::vector<std::string> tasks_not_improved(const Outcome& outcome, int stage);
+
 struct OutcomeOptions {
   std::int64_t resamples = 2000;  ///< 0: no intervals
   std::uint64_t seed = 20260910;

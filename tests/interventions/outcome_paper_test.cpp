@@ -88,6 +88,12 @@ TEST_CASE("outcome on the paper's results: improved settings of both stages, bes
       CHECK(improved_tasks(outcome) == oracle.improved_in_all);
       CHECK(distinct_tasks(outcome) == 49);
 
+      // Stage 10 was run exactly where stage 5 did not improve.
+      std::vector<std::string> second_stage;
+      for (const TaskOutcome& task : outcome.tasks)
+        if (task.stage == 10) second_stage.push_back(task.task);
+      CHECK(tasks_not_improved(outcome, 5) == second_stage);
+
       std::int64_t matched[2] = {0, 0}, unmatched[2] = {0, 0}, partly = 0;
       std::set<std::string> added;
       const TaskOutcome* best = &outcome.tasks[0];
