@@ -2,6 +2,8 @@
 
 #include "cli/command.hpp"
 #include "cli/output.hpp"
+#include "interventions/plan_json.hpp"
+#include "interventions/preview_table.hpp"
 #include "profiler/atomic_file.hpp"
 #include "profiler/error.hpp"
 #include "profiler/export_table.hpp"
@@ -30,6 +32,8 @@ class ExportCommand : public Command {
            "  frequencies  one row per task, head and rotary pair: how much it is used\n"
            "  selection    heads by falling variance of the norm share, with their stage\n"
            "  ranking      ranks, w_S and direction per task (also from a ranking's JSON)\n\n"
+           "Of a plan made with --preview:\n\n"
+           "  preview      predicted scores and changes per task and candidate, baseline first\n\n"
            "CSV: a value that was not computed is an empty field; numbers read back the same float64. JSON "
            "lines: it is null. NPY: a structured array for numpy.load, NaN for an empty number. Columns keep "
            "their names and places; further ones may be added at the end.\n\n"
@@ -40,12 +44,12 @@ class ExportCommand : public Command {
   }
 
   void add_options(CLI::App& app) override {
-    app.add_option("RESULT", input_, "a profile, or a ranking written by `rank -o`")
+    app.add_option("RESULT", input_, "a profile, a ranking written by `rank -o`, or a plan")
         ->type_name("")
         ->required();
     app.add_option("--table", table_, "which table")
         ->type_name("TABLE")
-        ->check(CLI::IsMember(profile_table_names()))
+        ->check(CLI::IsMember(table_names()))
         ->required();
     app.add_option("--format", format_, "form of the output")
         ->type_name("FORMAT")
@@ -54,12 +58,23 @@ class ExportCommand : public Command {
     add_output_options(app, output_, "the table (default: standard output)");
   }
 
+  static std::vector<std::string> table_names() {
+    std::vector<std::string> names = profile_table_names();
+    names.push_back("preview");
+    return names;
+  }
+
   int run(Console& console, int threads) override {
     const TableFormat format = parse_table_format(format_);
     const auto content = format == TableFormat::kNpy ? Output::Content::kBinary : Output::Content::kText;
     require_output_is_no_input(output_.path, {input_});
     Output output(console, output_, content);
     const char start = first_byte(input_);
+    if (table_ == "preview") {
+      write_preview(format, output.stream());
+      output.commit();
+      return 0;
+    }
     if (start == '{' && table_ != "ranking")
       throw usage_error(input_ + ": a ranking has no table \"" + table_ + "\"",
                         "give the profile, or --table ranking");
@@ -76,6 +91,14 @@ class ExportCommand : public Command {
   }
 
  private:
+  void write_preview(TableFormat format, std::ostream& to) const {
+    const Plan plan = read_plan_json(input_);
+    if (!plan.preview)
+      throw UserError(input_ + ": a plan without a preview",
+                      "make one with plan PROFILE --preview CACHES -o PLAN");
+    write_table(preview_table(plan), format, to);
+  }
+
   std::string input_, table_, format_ = "csv";
   OutputOptions output_;
 };

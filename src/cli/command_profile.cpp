@@ -200,13 +200,7 @@ class ProfileCommand : public Command {
     options.scoring.window = window_.value_or(0);
     options.scoring.window_cap = !no_cap_;
     options.digest = digest_ == "full";
-    const std::optional<std::int64_t> memory = parse_bytes(memory_);
-    if (!memory || *memory < kLeastMemory)
-      throw usage_error(fmt::format("--memory: expected a whole number of bytes, or one with K, M, G or T, "
-                                    "of at least 64M; found {}",
-                                    memory_),
-                        "for example 512M");
-    options.memory = *memory;
+    options.memory = parse_memory(memory_);
     const OpenedBackend opened = open_backend(backend_, device_);
     options.engine = opened.engine;
     options.backend = opened.choice.name;

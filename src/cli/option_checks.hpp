@@ -7,6 +7,9 @@
 #include <string>
 #include <string_view>
 
+#include "profiler/error.hpp"
+#include "profiler/example_scorer.hpp"
+
 namespace rope::cli {
 
 /// A whole number from 0 to 2^64 - 1. CLI11 itself wraps and clamps what does not fit.
@@ -34,6 +37,17 @@ inline std::optional<std::int64_t> parse_bytes(const std::string& text) {
   }
   if (value > (std::int64_t{1} << 62) >> shift) return std::nullopt;
   return value << shift;
+}
+
+/// Bytes of `--memory`. Throws UserError (usage).
+inline std::int64_t parse_memory(const std::string& text) {
+  const std::optional<std::int64_t> memory = parse_bytes(text);
+  if (!memory || *memory < kLeastMemory)
+    throw usage_error(
+        "--memory: expected a whole number of bytes, or one with K, M, G or T, of at least 64M; found " +
+            text,
+        "for example 512M");
+  return *memory;
 }
 
 }  // namespace rope::cli

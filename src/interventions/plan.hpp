@@ -7,6 +7,7 @@
 
 #include "interventions/intervention.hpp"
 #include "interventions/mask.hpp"
+#include "interventions/preview_row.hpp"
 #include "interventions/stages.hpp"
 #include "profiler/profile_file.hpp"
 #include "profiler/ranking.hpp"
@@ -80,6 +81,7 @@ struct PlanTask {
   std::vector<HeadIndex> heads;
   std::vector<Intervention> candidates;
   std::vector<PlanPrompt> prompts;  ///< one per distinct length of the task's examples, rising
+  std::vector<PreviewRow> preview;  ///< see what_if.hpp; empty without a preview
   bool operator==(const PlanTask&) const = default;
 };
 
@@ -95,6 +97,7 @@ struct Plan {
   std::string heads_rule;            ///< how the heads were chosen: "top:0.05", "all", "list"
   std::vector<PlanTask> tasks;       ///< by falling w_s, ties by name
   std::vector<std::string> warnings;
+  std::optional<PreviewFacts> preview;  ///< of `plan --preview`
 };
 
 /// What decides a plan.

@@ -1,4 +1,5 @@
 #include "interventions/plan_json.hpp"
+#include "interventions/preview_json.hpp"
 
 #include <cmath>
 #include <nlohmann/json.hpp>
@@ -54,6 +55,7 @@ Json task_json(const PlanTask& task) {
   for (const Intervention& candidate : task.candidates)
     json["candidates"].push_back(plan_candidate_json(candidate));
   json["prompts"] = plan_prompts_json(task.prompts);
+  if (!task.preview.empty()) json["preview"] = preview_rows_json(task.preview);
   return json;
 }
 
@@ -116,6 +118,7 @@ std::string plan_json(const Plan& plan) {
   json["settings"] = Json::object();
   for (const auto& [key, value] : plan.settings) json["settings"][key] = value;
   json["warnings"] = plan.warnings;
+  if (plan.preview) json["preview"] = preview_facts_json(*plan.preview);
   json["tasks"] = Json::array();
   for (const PlanTask& task : plan.tasks) json["tasks"].push_back(task_json(task));
   return json_text(json);

@@ -2,6 +2,7 @@
 #include <set>
 
 #include "interventions/plan_json.hpp"
+#include "interventions/preview_json.hpp"
 #include "profiler/json_document.hpp"
 
 namespace rope {
@@ -193,6 +194,8 @@ PlanTask read_task(const JsonDocument& document, const Json& json, const std::st
     });
     task.prompts.push_back(std::move(prompt));
   });
+  if (json.contains("preview"))
+    task.preview = read_preview_rows(document, json["preview"], place + "/preview");
   return task;
 }
 
@@ -231,6 +234,7 @@ Plan read_plan_json(const std::string& path) {
     if (!item.is_string()) document.fail(where, "text", item.type_name());
     plan.warnings.push_back(item.get<std::string>());
   });
+  if (root.contains("preview")) plan.preview = read_preview_facts(document, root["preview"], "/preview");
   std::set<std::pair<std::string, int>> seen;
   each(document, root, "", "tasks", [&](const Json& item, const std::string& where) {
     plan.tasks.push_back(read_task(document, item, where, plan.model));
