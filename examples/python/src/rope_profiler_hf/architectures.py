@@ -1,0 +1,105 @@
+"""Where a model's rotary attention is: one adapter per family, with a default that suits nearly all of transformers.
+
+The default adapter needs attention modules whose forward calls a module-level function `apply_rotary_pos_emb(q, k, cos,
+sin)` and hands the result to `ALL_ATTENTION_FUNCTIONS.get_interface(...)`: Llama, Qwen2/3, Mistral, Gemma 1/2/3, Phi,
+Phi-3, OLMo 1/2/3, SmolLM3, Granite, Cohere, GLM, GPT-NeoX, gpt-oss and their kin. For another family derive from Adapter
+and `register` it under its model_type.
+"""
+
+from __future__ import annotations
+
+import inspect
+from pathlib import Path
+
+from torch import nn
+
+
+class RopeError(RuntimeError):
+    """Something about the model, the prompts or a file that makes the work impossible; its text is one line."""
+
+
+class Adapter:
+    """How to find rotary attention. Override what differs in a family."""
+
+    rotary_function = "apply_rotary_pos_emb"
+    attention_registry = "ALL_ATTENTION_FUNCTIONS"
+
+    def text_config(self, model: nn.Module):
+        """The decoder's config, inside a multimodal one or not."""
+        return model.config.get_text_config(decoder=True)
+
+    def decoder(self, model: nn.Module) -> nn.Module:
+        """The part to run for its attention only: without the output layer."""
+        inner = getattr(model, "get_decoder", lambda: None)()
+        return inner if inner is not None and inner is not model else getattr(model, "base_model", model)
+
+    def namespace(self, attention: nn.Module) -> dict:
+        """The global names that the attention's forward looks its functions up in."""
+        return inspect.unwrap(type(attention).forward).__globals__
+
+    def is_rotary_attention(self, module: nn.Module) -> bool:
+        """Whether this module's forward calls the rotary function."""
+        if not isinstance(getattr(module, "layer_idx", None), int):
+            return False
+        return self.rotary_function in inspect.unwrap(type(module).forward).__code__.co_names
+
+    def attention_layers(self, model: nn.Module) -> dict[int, nn.Module]:
+        """Layer number → attention module, of all that may rotate. Raises RopeError when there is none."""
+        found: dict[int, nn.Module] = {}
+        for module in self.decoder(model).modules():
+            if self.is_rotary_attention(module):
+                if module.layer_idx in found:
+                    raise RopeError(
+                        f"{type(model).__name__}: two rotary attention modules in layer {module.layer_idx}; "
+                        "a model of this kind needs an adapter (architectures.py)"
+                    )
+                found[module.layer_idx] = module
+        if not found:
+            raise RopeError(
+                f"{type(model).__name__} ({self.model_type(model)}): no attention module calls "
+                f"{self.rotary_function}; a model of this kind needs an adapter (architectures.py)"
+            )
+        return dict(sorted(found.items()))
+
+    def norm_after_rotation(self, model: nn.Module) -> float | None:
+        """ε of a root-mean-square norm without weights between rotation and attention, or None. Caches hold the vectors
+        before it; rope-profiler applies it on reading."""
+        return None
+
+    def model_type(self, model: nn.Module) -> str:
+        return getattr(self.text_config(model), "model_type", "unknown type")
+
+
+_ADAPTERS: dict[str, Adapter] = {}
+
+
+def register(model_type: str, adapter: Adapter) -> None:
+    """Use `adapter` for models whose decoder config has this model_type."""
+    _ADAPTERS[model_type] = adapter
+
+
+class _NanoChat(Adapter):
+    def norm_after_rotation(self, model: nn.Module) -> float | None:
+        return float(self.text_config(model).rms_norm_eps)
+
+
+register("nanochat", _NanoChat())
+
+
+def adapter_of(model: nn.Module) -> Adapter:
+    default = Adapter()
+    return _ADAPTERS.get(default.model_type(model), default)
+
+
+def model_name(model: nn.Module) -> str:
+    """What the model calls itself: rope_profiler_name where its loader set it, a GGUF file's name, the name of its folder,
+    or its name on the hub; "" for a model made from a config."""
+    given = getattr(model, "rope_profiler_name", None)
+    if given:
+        return str(given)
+    quantization = getattr(model.config, "quantization_config", None)
+    file = quantization.get("gguf_file") if isinstance(quantization, dict) else getattr(quantization, "gguf_file", None)
+    if file:
+        return Path(file).stem
+    name = str(getattr(model.config, "_name_or_path", "") or "")
+    return Path(name).name if Path(name).is_absolute() or Path(name).is_dir() else name

@@ -1,0 +1,382 @@
+"""rope-capture: run a model over prompts and store its query and key vectors for rope-profiler."""
+
+from __future__ import annotations
+
+import argparse
+import fnmatch
+import hashlib
+import json
+import sys
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+import transformers
+from torch import nn
+
+import rope_profiler_hf
+from rope_profiler_hf import cache_file
+from rope_profiler_hf.architectures import RopeError, adapter_of, model_name
+from rope_profiler_hf.grids import LENGTH_DEPENDENT, config_grid
+from rope_profiler_hf.prompts import Prompt, PromptError, encode, read_prompts, token_spans
+from rope_profiler_hf.recorder import Recorder, example_frequencies
+from rope_profiler_hf.rotary import LayerRotary, describe, evaluating, reset_frequencies
+from rope_profiler_hf.selection import choose_tokens
+from rope_profiler_hf.self_check import check_example
+
+ELEMENTS = {"float16": torch.float16, "bfloat16": torch.bfloat16}
+LONGEST_WINDOW = 1 << 24
+
+
+@dataclass(frozen=True)
+class CaptureSettings:
+    """What is stored. queries, keys: tokens per example; full_coverage: all keys up to the last query instead."""
+
+    queries: int = 4
+    keys: int = 16
+    protocol: str = "p1"
+    seed: int = 20260910
+    full_coverage: bool = False
+    dtype: str = "float16"
+    layers: tuple[int, ...] | None = None
+
+
+@dataclass
+class Example:
+    """One prompt, ready to run. tokens: its ids; query, key: the positions to store."""
+
+    task: str
+    index: int  # in its task
+    id: str
+    tokens: list[int]
+    query: list[int]
+    key: list[int]
+
+
+def prepare(tokenizer, prompts: Iterable[Prompt], settings: CaptureSettings) -> list[Example]:
+    """The prompts as token ids with the chosen positions, in the file's order."""
+    counts: dict[str, int] = {}
+    examples = []
+    for prompt in prompts:
+        tokens, offsets = encode(tokenizer, prompt)
+        context, question = token_spans(prompt, offsets)
+        query, key = choose_tokens(
+            prompt.task, prompt.id, question, context, settings.queries, settings.keys, settings.protocol, settings.seed
+        )
+        where = f"task {prompt.task!r}, id {prompt.id!r}"
+        if not query:
+            raise RopeError(f"{where}: no token to take as a query (its question has none)")
+        if settings.full_coverage:
+            key = list(range(query[-1] + 1))
+        if not key:
+            raise RopeError(f"{where}: no token to take as a key before token {query[0]}")
+        if not 2 <= len(tokens) <= LONGEST_WINDOW:
+            raise RopeError(f"{where}: {len(tokens)} tokens; a cache takes 2 to {LONGEST_WINDOW}")
+        index = counts.setdefault(prompt.task, 0)
+        counts[prompt.task] += 1
+        examples.append(Example(prompt.task, index, prompt.id, tokens, query, key))
+    if not examples:
+        raise RopeError("no prompt to capture")
+    return examples
+
+
+def capture(
+    model: nn.Module,
+    tokenizer,
+    prompts: Iterable[Prompt],
+    output: str | Path,
+    *,
+    name: str | None = None,
+    settings: CaptureSettings = CaptureSettings(),
+    force: bool = False,
+    say=lambda text: None,
+) -> Path:
+    """Writes the cache of `prompts` at `output` and returns its path. Takes up an interrupted run of the same settings.
+
+    Raises RopeError where the model cannot be captured, where the first example does not reproduce the model's own
+    attention logits (self_check.py), or where the output exists and force is false. say(text): progress.
+    """
+    output = Path(output)
+    if output.exists() and not force:
+        raise RopeError(f"{output}: exists; use --force to replace it")
+    if settings.dtype not in ELEMENTS:
+        raise RopeError(f"dtype {settings.dtype!r}: expected float16 or bfloat16")
+    examples = prepare(tokenizer, prompts, settings)
+    layers = stored_layers(describe(model), settings.layers)
+    for layer in layers.values():
+        if layer.inv_freq().dtype != torch.float32:
+            raise RopeError(
+                f"layer {layer.layer}: inv_freq is {layer.inv_freq().dtype}: load the model in its element type "
+                "instead of converting it, so that its frequencies stay float32"
+            )
+    say("checking the first example in float32")
+    error = check_example(model, layers, examples[0].tokens, examples[0].query, examples[0].key, settings.dtype)
+    say(f"first example agrees with the model's attention logits ({error:.2f} of the tolerance)")
+
+    header = cache_model(model, layers, name or model_name(model) or adapter_of(model).model_type(model))
+    key = resume_key(model, header, examples, settings)
+    tasks: dict[str, cache_file.CacheTask] = {}
+    for example in examples:
+        task = tasks.setdefault(example.task, cache_file.CacheTask(example.task))
+        task.add(example.id, len(example.tokens), example.query, example.key)
+    created_by = (
+        f"rope-profiler-hf {rope_profiler_hf.__version__} "
+        f"(transformers {transformers.__version__}, torch {torch.__version__})"
+    )
+
+    def write(path: Path) -> None:
+        cache_file.write_structure(
+            path, header, list(tasks.values()), list(layers), settings.dtype, settings.full_coverage, created_by, key
+        )
+
+    with cache_file.begin(output, force, key, write) as writer:
+        for count, example in enumerate(examples):
+            if not writer.is_done(example.task, example.index):
+                say(f"{count + 1}/{len(examples)} {example.task} {example.id} ({len(example.tokens)} tokens)")
+                store_example(model, layers, example, settings.dtype, writer)
+                writer.mark_done(example.task, example.index)
+        writer.finish(output)
+    return output
+
+
+def stored_layers(found: dict[int, LayerRotary], wanted: tuple[int, ...] | None) -> dict[int, LayerRotary]:
+    """The layers to store; all must have one shape, because a cache holds one."""
+    if wanted is not None:
+        missing = sorted(set(wanted) - set(found))
+        if missing:
+            raise RopeError(f"--layers: layer {missing[0]} does not rotate or does not exist")
+        found = {layer: found[layer] for layer in sorted(set(wanted))}
+    shapes: dict[tuple, list[int]] = {}
+    for number, layer in found.items():
+        shape = (layer.num_query_heads, layer.num_kv_heads, layer.head_dim, layer.layout, layer.reversed)
+        shapes.setdefault(shape, []).append(number)
+    if len(shapes) > 1:
+        kinds = "; ".join(f"{shape}: layers {','.join(map(str, numbers))}" for shape, numbers in shapes.items())
+        raise RopeError(
+            f"layers of different shapes (query heads, key heads, lanes, layout, reversed) belong in files of their "
+            f"own: use --layers. {kinds}"
+        )
+    return found
+
+
+def cache_model(model: nn.Module, layers: dict[int, LayerRotary], name: str) -> cache_file.CacheModel:
+    first = next(iter(layers.values()))
+    scales = {layer.scaling for layer in layers.values()}
+    num_layers = adapter_of(model).text_config(model).num_hidden_layers
+    return cache_file.CacheModel(
+        name=name,
+        num_layers=num_layers,
+        num_query_heads=first.num_query_heads,
+        num_kv_heads=first.num_kv_heads,
+        head_dim=first.head_dim,
+        rope_layout=first.layout,
+        reversed=first.reversed,
+        config=model.config.to_json_string(use_diff=False),
+        attention_scale=scales.pop() if len(scales) == 1 else None,
+        inv_freq=stored_frequencies(layers, num_layers),
+    )
+
+
+def stored_frequencies(layers: dict[int, LayerRotary], num_layers: int) -> np.ndarray | None:
+    """[h] where all layers agree, else [num_layers, h]; None where a grid follows the length of the run."""
+    if any(layer.rope_type() in LENGTH_DEPENDENT for layer in layers.values()):
+        return None
+    rows = {number: layer.inv_freq().double().cpu().numpy() for number, layer in layers.items()}
+    first = next(iter(rows.values()))
+    if all(np.array_equal(row, first) for row in rows.values()):
+        return first
+    width = {len(row) for row in rows.values()}
+    if len(width) > 1:
+        raise RopeError("layers with different numbers of rotary pairs belong in files of their own: use --layers")
+    table = np.zeros((num_layers, width.pop()))  # rows of layers that are not stored are not read
+    for number, row in rows.items():
+        table[number] = row
+    return table
+
+
+def resume_key(
+    model: nn.Module, header: cache_file.CacheModel, examples: list[Example], settings: CaptureSettings
+) -> str:
+    """JSON text that is equal for runs that would write the same file: settings, and digests of model and prompts."""
+    weights = hashlib.sha256()
+    for name, parameter in model.named_parameters():
+        sample = parameter.detach().flatten()[:: max(1, parameter.numel() // 256)].float().cpu().numpy()
+        weights.update(f"{name} {tuple(parameter.shape)} {parameter.dtype}\n".encode() + sample.tobytes())
+    prompts = hashlib.sha256()
+    for example in examples:
+        prompts.update(json.dumps([example.task, example.id, example.tokens, example.query]).encode() + b"\n")
+    return json.dumps(
+        {
+            "capture": rope_profiler_hf.__version__,
+            "settings": asdict(settings),
+            "name": header.name,
+            "weights": weights.hexdigest(),
+            "prompts": prompts.hexdigest(),
+        },
+        sort_keys=True,
+    )
+
+
+def store_example(
+    model: nn.Module, layers: dict[int, LayerRotary], example: Example, dtype: str, writer: cache_file.CacheWriter
+) -> None:
+    """Runs one example and writes its vectors layer by layer, each time checking what the layer rotated with."""
+    slots = {layer: slot for slot, layer in enumerate(layers)}
+    window = len(example.tokens)
+
+    def store(layer: int, query: torch.Tensor, key: torch.Tensor) -> None:
+        for axis, vectors in (("query", query), ("key", key)):
+            writer.write(example.task, axis, example.index, slots[layer], to_element(vectors, dtype, layer, example))
+
+    recorder = Recorder(model, layers, example.query, example.key, store)
+    run(model, example.tokens, recorder)
+    if recorder.missing():
+        raise RopeError(f"layers {recorder.missing()} did not rotate in this run")
+    for layer in layers.values():
+        if layer.rope_type() in LENGTH_DEPENDENT:
+            check_grid(model, layer, window)
+
+
+def run(model: nn.Module, tokens: list[int], recorder: Recorder) -> None:
+    """One forward pass over a prompt, without the output layer."""
+    device = model.get_input_embeddings().weight.device
+    reset_frequencies(model)
+    with evaluating(model), recorder:
+        adapter_of(model).decoder(model)(input_ids=torch.tensor([tokens], device=device), use_cache=False)
+
+
+def check_grid(model: nn.Module, layer: LayerRotary, window: int) -> None:
+    """The frequencies of the run just made against those that the config gives for its length."""
+    want = config_grid(adapter_of(model).text_config(model), layer.kind_prefix.removesuffix("_"), window)
+    have = example_frequencies(layer)
+    if want.shape != have.shape or not np.allclose(have, want, rtol=1e-5, atol=0):
+        raise RopeError(
+            f"layer {layer.layer}: its {layer.rope_type()} frequencies for {window} tokens are not those of the config"
+        )
+
+
+def to_element(vectors: torch.Tensor, dtype: str, layer: int, example: Example) -> np.ndarray:
+    """float32 vectors as 16-bit numbers: float16, or the bits of bfloat16."""
+    if not bool(torch.isfinite(vectors).all()):
+        raise RopeError(f"task {example.task!r}, id {example.id!r}, layer {layer}: the model gives non-finite vectors")
+    rounded = vectors.to(ELEMENTS[dtype])
+    if not bool(torch.isfinite(rounded).all()):
+        raise RopeError(
+            f"task {example.task!r}, id {example.id!r}, layer {layer}: values beyond 65504: use --dtype bfloat16"
+        )
+    return rounded.numpy() if dtype == "float16" else rounded.view(torch.int16).numpy().view(np.uint16)
+
+
+def parse_layers(text: str) -> tuple[int, ...]:
+    """"0-3,7" → (0, 1, 2, 3, 7)"""
+    numbers: set[int] = set()
+    try:
+        for part in text.split(","):
+            first, _, last = part.partition("-")
+            low, high = int(first), int(last or first)
+            if not 0 <= low <= high < 100_000:
+                raise ValueError
+            numbers.update(range(low, high + 1))
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"expected layers such as 0-3,7, found {text!r}") from None
+    return tuple(sorted(numbers))
+
+
+def positive(text: str) -> int:
+    try:
+        value = int(text)
+    except ValueError:
+        value = 0
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"expected a positive whole number, found {text!r}")
+    return value
+
+
+def parser() -> argparse.ArgumentParser:
+    made = argparse.ArgumentParser(
+        prog="rope-capture",
+        description="Runs a model over prompts and writes the activation cache that rope-profiler reads.",
+        epilog="An interrupted capture goes on when the same command is given again.",
+    )
+    made.add_argument("model", help="folder or hub name of a model, a .gguf file, or smollm2")
+    made.add_argument("prompts", help="prompts, one JSON object per line: id, task, text or messages, context, question")
+    made.add_argument("-o", "--output", required=True, help="the cache, an HDF5 file")
+    made.add_argument("--name", help="the model's name in the cache (default: its folder, file or hub name)")
+    made.add_argument("--gguf-file", help="GGUF file inside the model's folder")
+    made.add_argument("--tasks", default="*", help="only tasks whose name matches this pattern")
+    made.add_argument("--queries", type=positive, default=4, help="query tokens per example, of the question [4]")
+    made.add_argument("--keys", type=positive, default=16, help="key tokens per example, of the context [16]")
+    made.add_argument("--protocol", default="p1", help="name of the protocol, hashed into the choice of tokens [p1]")
+    made.add_argument("--seed", type=int, default=20260910, help="seed, hashed into the choice of tokens [20260910]")
+    made.add_argument("--full-coverage", action="store_true", help="store the keys of all tokens up to the last query")
+    made.add_argument("--dtype", choices=list(ELEMENTS), default="float16", help="element type of the cache [float16]")
+    made.add_argument("--layers", type=parse_layers, help="layers to store, such as 0-3,7 (default: all that rotate)")
+    made.add_argument("--model-dtype", default="float32", choices=["float32", "bfloat16", "float16"])
+    made.add_argument("--attention", help="attention of transformers to run with: eager, sdpa, flash_attention_2, …")
+    made.add_argument("--device", default="cpu", help="cpu, cuda, cuda:1, … [cpu]")
+    made.add_argument("--force", action="store_true", help="replace an existing output")
+    made.add_argument("-q", "--quiet", action="store_true", help="no progress")
+    return made
+
+
+class Progress:
+    """A line on stderr that is written over, on a terminal only."""
+
+    def __init__(self, wanted: bool):
+        self._shown = wanted and sys.stderr.isatty()
+
+    def __call__(self, text: str) -> None:
+        if self._shown:
+            print(f"\r\x1b[K{text}", end="", file=sys.stderr, flush=True)
+
+    def end(self) -> None:
+        self("")
+
+
+def main(arguments: list[str] | None = None) -> int:
+    options = parser().parse_args(arguments)
+    progress = Progress(not options.quiet)
+    settings = CaptureSettings(
+        options.queries,
+        options.keys,
+        options.protocol,
+        options.seed,
+        options.full_coverage,
+        options.dtype,
+        options.layers,
+    )
+    try:
+        from rope_profiler_hf.loading import load_model
+
+        if Path(options.output).exists() and not options.force:
+            raise RopeError(f"{options.output}: exists; use --force to replace it")
+        prompts = [p for p in read_prompts(options.prompts) if fnmatch.fnmatchcase(p.task, options.tasks)]
+        model, tokenizer = load_model(
+            options.model, options.gguf_file, options.model_dtype, options.attention, options.device
+        )
+        capture(
+            model,
+            tokenizer,
+            prompts,
+            options.output,
+            name=options.name,
+            settings=settings,
+            force=options.force,
+            say=progress,
+        )
+    except (RopeError, PromptError, OSError) as error:
+        progress.end()
+        print(f"rope-capture: {error}", file=sys.stderr)
+        return 3
+    except KeyboardInterrupt:
+        progress.end()
+        print("rope-capture: stopped; the same command goes on from here", file=sys.stderr)
+        return 130
+    progress.end()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
