@@ -9,6 +9,7 @@
 #include "cli/output.hpp"
 #include "cli/plan_preview.hpp"
 #include "cli/ranking_table.hpp"
+#include "interventions/outcome_json.hpp"
 #include "interventions/plan_json.hpp"
 #include "profiler/atomic_file.hpp"
 #include "profiler/digest.hpp"
@@ -59,8 +60,8 @@ class PlanCommand : public Command {
            "depends on the profile and the options alone.\n\n"
            "With --preview it also says what every candidate would do to the Semantic Score, the Positional "
            "Score (over its own U, and over the baseline's), the norm share, E_2 and the spread of the "
-           "logits: "
-           "recomputed from the cached vectors of the examples that the profile has, with the coefficients "
+           "logits: recomputed from the cached vectors of the examples that the profile has, with the "
+           "coefficients "
            "or "
            "frequencies changed, averaged over the plan's heads; the intervals hold 95 % of --resamples "
            "paired "
@@ -91,18 +92,19 @@ class PlanCommand : public Command {
   }
 
   int run(Console& console, int threads) override {
-    const PlanOptions options = plan_options();
+    PlanOptions options = plan_options();
     preview_.check();
     std::vector<std::string> inputs = preview_.inputs();
     inputs.insert(inputs.end(), {input_, outcomes_});
     require_output_is_no_input(output_.path, inputs);
     std::optional<Output> output;
     if (!output_.path.empty()) output.emplace(console, output_);
+    if (!outcomes_.empty()) options.not_improved = tasks_not_improved(read_outcome_json(outcomes_), 5);
     const ProfileReader profile(input_);
     Plan plan = make_plan(profile, options);
-    plan.profile_digest = sha256_of_file(input_);
-    plan.profile = {input_, plan.profile_digest,
-                    static_cast<std::int64_t>(std::filesystem::file_size(input_))};
+    plan.profile = described(input_);
+    plan.profile_digest = plan.profile.sha256;
+    if (!outcomes_.empty()) plan.outcomes = described(outcomes_);
     if (preview_.wanted()) preview_.run(plan, profile, console, threads);
     if (output) {
       output->stream() << plan_json(plan);
@@ -115,6 +117,10 @@ class PlanCommand : public Command {
   }
 
  private:
+  static ProfileInput described(const std::string& path) {
+    return {path, sha256_of_file(path), static_cast<std::int64_t>(std::filesystem::file_size(path))};
+  }
+
   PlanOptions plan_options() const {
     PlanOptions options;
     options.stage = stage_;

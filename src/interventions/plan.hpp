@@ -92,10 +92,11 @@ struct Plan {
   spectral::SplitRule split;
   std::string profile_digest;  ///< SHA-256 of the profile
   ProfileInput profile;
-  std::vector<ProfileInput> inputs;  ///< the caches that the profile was made from
-  Settings settings;                 ///< of the profile
-  std::string heads_rule;            ///< how the heads were chosen: "top:0.05", "all", "list"
-  std::vector<PlanTask> tasks;       ///< by falling w_s, ties by name
+  std::optional<ProfileInput> outcomes;  ///< `--outcomes`
+  std::vector<ProfileInput> inputs;      ///< the caches that the profile was made from
+  Settings settings;                     ///< of the profile
+  std::string heads_rule;                ///< how the heads were chosen: "top:0.05", "all", "list"
+  std::vector<PlanTask> tasks;           ///< by falling w_s, ties by name
   std::vector<std::string> warnings;
   std::optional<PreviewFacts> preview;  ///< of `plan --preview`
 };

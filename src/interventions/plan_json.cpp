@@ -112,7 +112,8 @@ std::string plan_json(const Plan& plan) {
                {"split", plan_split_json(plan.split)},
                {"heads_rule", plan.heads_rule},
                {"profile_digest", plan.profile_digest},
-               {"profile", input_json(plan.profile)}};
+               {"profile", input_json(plan.profile)},
+               {"outcomes", plan.outcomes ? input_json(*plan.outcomes) : Json(nullptr)}};
   json["inputs"] = Json::array();
   for (const ProfileInput& input : plan.inputs) json["inputs"].push_back(input_json(input));
   json["settings"] = Json::object();

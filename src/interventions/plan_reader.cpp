@@ -223,6 +223,8 @@ Plan read_plan_json(const std::string& path) {
   plan.heads_rule = document.text(root, "", "heads_rule");
   plan.profile_digest = document.text(root, "", "profile_digest");
   plan.profile = read_input(document, document.member(root, "", "profile"), "/profile");
+  if (const Json& outcomes = document.member(root, "", "outcomes"); !outcomes.is_null())
+    plan.outcomes = read_input(document, outcomes, "/outcomes");
   each(document, root, "", "inputs", [&](const Json& item, const std::string& where) {
     plan.inputs.push_back(read_input(document, item, where));
   });

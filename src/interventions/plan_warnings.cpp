@@ -57,7 +57,8 @@ void warn_of_layers(const Plan& plan, const ProfileReader& profile, std::vector<
   }
 }
 
-void warn_of_tasks(const Plan& plan, const PlanOptions& options, std::vector<std::string>& warnings) {
+void warn_of_tasks(const Plan& plan, const ProfileReader& profile, const PlanOptions& options,
+                   std::vector<std::string>& warnings) {
   std::vector<std::string> without, empty;
   for (const PlanTask& task : plan.tasks) {
     if (task.candidates.empty()) without.push_back(task.task);
@@ -73,6 +74,16 @@ void warn_of_tasks(const Plan& plan, const PlanOptions& options, std::vector<std
   if (!empty.empty())
     warnings.push_back(fmt::format(
         "H(M) is empty at some prompt length, where the candidates change nothing: {}", listed(empty)));
+  if (options.not_improved) {
+    std::vector<std::string> unknown;
+    for (const std::string& task : *options.not_improved)
+      if (std::none_of(profile.tasks().begin(), profile.tasks().end(),
+                       [&](const ProfileTask& known) { return known.name == task; }))
+        unknown.push_back(task);
+    if (!unknown.empty())
+      warnings.push_back(
+          fmt::format("the outcomes name tasks that the profile does not have: {}", listed(unknown)));
+  }
   if (options.stage == 10 && !options.not_improved)
     warnings.emplace_back(
         "stage 10 is meant for tasks that stage 5 did not improve; without --outcomes every task is planned");
@@ -112,7 +123,7 @@ std::vector<std::string> plan_warnings(const Plan& plan, const ProfileReader& pr
                     "of the prompts",
                     window));
   warn_of_layers(plan, profile, warnings);
-  warn_of_tasks(plan, options, warnings);
+  warn_of_tasks(plan, profile, options, warnings);
   return warnings;
 }
 
