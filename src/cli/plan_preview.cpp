@@ -134,10 +134,10 @@ void PlanPreview::add_options(CLI::App& app) {
          "predict every candidate's scores from these activation caches of the model, without running it")
       ->type_name("FILE")
       ->group(kGroup);
-  dependent(
-      app.add_option("--alpha-sweep", sweep_,
-                     "also rescale by FROM, FROM+STEP, ... up to TO (exact decimals): the trade-off curve"))
-      ->type_name("FROM:TO:STEP");
+  dependent(app.add_option("--alpha-sweep", sweep_,
+                           "FROM:TO:STEP, e.g. 0:3:0.1: also rescale by FROM, FROM+STEP, ... up to TO (exact "
+                           "decimals), the trade-off curve"))
+      ->type_name("RANGE");
   dependent(
       app.add_option("--resamples", resamples_, "bootstrap resamples of the examples; 0 = no intervals"))
       ->type_name("N")
