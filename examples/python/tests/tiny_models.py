@@ -7,7 +7,7 @@ import functools
 import torch
 import transformers
 
-VOCABULARY = 97
+VOCABULARY = 400
 
 COMMON = dict(
     vocab_size=VOCABULARY,

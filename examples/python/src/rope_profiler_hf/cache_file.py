@@ -68,6 +68,7 @@ def _vectors(group: h5py.Group, name: str, shape: tuple[int, ...], element: str)
     properties.set_layout(h5py.h5d.CONTIGUOUS)
     properties.set_alloc_time(h5py.h5d.ALLOC_TIME_EARLY)
     properties.set_fill_time(h5py.h5d.FILL_TIME_NEVER)
+    properties.set_obj_track_times(False)  # the same bytes at any time
     kind = h5py.h5t.IEEE_F16LE if element == "float16" else h5py.h5t.STD_U16LE
     h5py.h5d.create(group.id, name.encode(), kind, h5py.h5s.create_simple(shape), dcpl=properties)
     if element == "bfloat16":
