@@ -3,6 +3,7 @@
 
 #include "interventions/plan_json.hpp"
 #include "interventions/preview_json.hpp"
+#include "profiler/clean_text.hpp"
 #include "profiler/json_document.hpp"
 
 namespace rope {
@@ -84,7 +85,7 @@ PlanModel read_model(const JsonDocument& document) {
   model.num_layers = static_cast<int>(document.integer(json, place, "num_layers", 0, kMostLayers));
   model.rope_layout = document.text(json, place, "rope_layout");
   if (model.rope_layout != "half" && model.rope_layout != "interleaved")
-    document.fail(place + "/rope_layout", "half or interleaved", model.rope_layout);
+    document.fail(place + "/rope_layout", "half or interleaved", rope::quoted(model.rope_layout));
   each(document, json, place, "layers", [&](const Json& row, const std::string& where) {
     const auto size = [&](const char* name) {
       return static_cast<int>(document.integer(row, where, name, 0, kMostHeads));
@@ -119,10 +120,10 @@ Intervention read_candidate(const JsonDocument& document, const Json& json, cons
     if (!(candidate.alpha >= 0 && candidate.alpha <= kLargestStrength))
       document.fail(place + "/alpha", "0 to 10000", std::to_string(candidate.alpha));
   } else {
-    document.fail(place + "/operation", "rescale or freeze", operation);
+    document.fail(place + "/operation", "rescale or freeze", rope::quoted(operation));
   }
   if (document.text(json, place, "id") != candidate.id())
-    document.fail(place + "/id", candidate.id(), document.text(json, place, "id"));
+    document.fail(place + "/id", candidate.id(), rope::quoted(document.text(json, place, "id")));
   return candidate;
 }
 
@@ -172,7 +173,7 @@ PlanTask read_task(const JsonDocument& document, const Json& json, const std::st
   for (const Direction one : {Direction::kNone, Direction::kSemantic, Direction::kPositional})
     if (direction == direction_name(one)) task.direction = one;
   if (direction != direction_name(task.direction))
-    document.fail(place + "/direction", "semantic, positional or none", direction);
+    document.fail(place + "/direction", "semantic, positional or none", rope::quoted(direction));
   task.w_s = document.number_or_nan(json, place, "w_s");
   task.stage = static_cast<int>(document.integer(json, place, "stage"));
   if (task.stage != 5 && task.stage != 10)
@@ -205,7 +206,7 @@ spectral::SplitRule read_split(const JsonDocument& document) {
   try {
     return spectral::parse_split(name);
   } catch (const std::invalid_argument& error) {
-    document.fail("/split/name", "a split", name);
+    document.fail("/split/name", "a split", rope::quoted(name));
   }
 }
 
@@ -215,7 +216,7 @@ Plan read_plan_json(const std::string& path) {
   const JsonDocument document(path, "plan -o");
   const Json& root = document.root();
   if (const std::string schema = document.text(root, "", "schema"); schema != kPlanSchema)
-    document.fail("/schema", kPlanSchema, schema);
+    document.fail("/schema", kPlanSchema, rope::quoted(schema));
   Plan plan;
   plan.tool_version = document.text(root, "", "tool_version");
   plan.model = read_model(document);
@@ -229,7 +230,7 @@ Plan read_plan_json(const std::string& path) {
     plan.inputs.push_back(read_input(document, item, where));
   });
   for (const auto& [key, value] : document.member(root, "", "settings").items()) {
-    if (!value.is_string()) document.fail("/settings/" + key, "text", value.type_name());
+    if (!value.is_string()) document.fail("/settings/" + rope::quoted(key), "text", value.type_name());
     plan.settings.emplace_back(key, value.get<std::string>());
   }
   each(document, root, "", "warnings", [&](const Json& item, const std::string& where) {
@@ -241,7 +242,8 @@ Plan read_plan_json(const std::string& path) {
   each(document, root, "", "tasks", [&](const Json& item, const std::string& where) {
     plan.tasks.push_back(read_task(document, item, where, plan.model));
     if (!seen.emplace(plan.tasks.back().task, plan.tasks.back().stage).second)
-      document.fail(where + "/task", "every task and stage once", plan.tasks.back().task + " again");
+      document.fail(where + "/task", "every task and stage once",
+                    rope::quoted(plan.tasks.back().task) + " again");
   });
   return plan;
 }

@@ -4,6 +4,8 @@
 #include <limits>
 #include <set>
 
+#include "profiler/clean_text.hpp"
+
 namespace rope {
 namespace {
 
@@ -58,7 +60,7 @@ PreviewRow read_row(const JsonDocument& document, const Json& json, const std::s
   PreviewRow row;
   row.intervention = read_intervention(document, json, place);
   if (const std::string id = document.text(json, place, "candidate"); id != row.candidate())
-    document.fail(place + "/candidate", row.candidate(), id);
+    document.fail(place + "/candidate", row.candidate(), rope::quoted(id));
   row.in_plan = document.boolean(json, place, "in_plan");
   row.in_sweep = document.boolean(json, place, "in_sweep");
   row.examples = document.integer(json, place, "examples", 0, kMost);
