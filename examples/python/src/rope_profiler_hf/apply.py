@@ -197,6 +197,10 @@ def check_model(
             raise InterventionError(f"made for rope layout {identity.rope_layout}, this model has {layer.layout}")
         if not 0 <= head < layer.num_query_heads:
             raise InterventionError(f"head {number}.{head}: the layer has {layer.num_query_heads} heads")
+        if identity.query_heads.get(number, layer.num_query_heads) != layer.num_query_heads:
+            raise InterventionError(
+                f"layer {number}: made for {identity.query_heads[number]} query heads, this model has {layer.num_query_heads}"
+            )
         if entry is None:
             raise InterventionError(f"head {number}.{head}: the file states no frequencies for it")
         if entry.inv_freq is not None:

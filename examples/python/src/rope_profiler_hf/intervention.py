@@ -52,6 +52,7 @@ class ModelIdentity:
     num_layers: int
     rope_layout: str
     frequencies: tuple[FrequencyEntry, ...]
+    query_heads: dict[int, int] = field(default_factory=dict)  # by layer, where the file says so
 
     def entry(self, layer: int, head: int) -> FrequencyEntry | None:
         for entry in self.frequencies:
@@ -140,8 +141,6 @@ class Intervention:
         for item in self.listed.get(prompt_length, ()):
             if item.layer == layer and head in item.heads:
                 return item.pairs
-        if prompt_length in self.listed:
-            raise InterventionError(f"head {layer}.{head}: not listed for prompts of {prompt_length} tokens")
         entry = None if self.model is None else self.model.entry(layer, head)
         found = None if entry is None else entry.high_pairs(prompt_length)
         if found is None:

@@ -133,7 +133,13 @@ def _model(reader: _Reader) -> ModelIdentity:
                 steps=None if steps is None or fixed is None else _steps(steps, len(fixed)),
             )
         )
-    return ModelIdentity(reader["name"].text(), reader["num_layers"].whole(1, MOST_LAYERS), layout, tuple(entries))
+    count = reader["num_layers"].whole(1, MOST_LAYERS)
+    shapes = reader.get("layers")
+    query_heads = {
+        item["layer"].whole(0, count - 1): item["query_heads"].whole(1, MOST_HEADS)
+        for item in ([] if shapes is None else shapes.items())
+    }
+    return ModelIdentity(reader["name"].text(), count, layout, tuple(entries), query_heads)
 
 
 def _frequencies(reader: _Reader) -> tuple[float, ...]:
