@@ -89,7 +89,8 @@ SPECS: dict[str, tuple[str, dict]] = {
     "granite": ("GraniteConfig", dict(attention_multiplier=0.2)),
     "cohere": ("CohereConfig", {}),
     "glm": ("GlmConfig", dict(head_dim=8)),
-    "gpt_neox": ("GPTNeoXConfig", {}),
+    # Its attention knows no key-value heads; a config that names some would describe another model.
+    "gpt_neox": ("GPTNeoXConfig", dict(num_key_value_heads=4)),
     "phi": ("PhiConfig", {}),
     "gpt_oss": ("GptOssConfig", dict(head_dim=8, num_local_experts=2, num_experts_per_tok=1, sliding_window=8)),
     "nanochat": ("NanoChatConfig", {}),
