@@ -136,6 +136,9 @@ class Intervention:
             raise InterventionError(
                 f"prompt of {prompt_length} tokens: this file holds for prompts of {self.prompt_length}"
             )
+        if self.arrays is not None:
+            scale, frequency = self.arrays[layer]
+            return tuple(np.flatnonzero((scale[head] != 1) | (frequency[head] == 0)).tolist())
         if self.pairs is not None:
             return tuple(self.pairs(prompt_length, layer)) if callable(self.pairs) else self.pairs
         for item in self.listed.get(prompt_length, ()):
