@@ -18,6 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from torch import nn
+from transformers.cache_utils import DynamicLayer
 
 from rope_profiler_hf.architectures import adapter_of, model_name
 from rope_profiler_hf.grids import LENGTH_DEPENDENT, config_grid
@@ -65,7 +66,10 @@ def apply_intervention(
     def on_attention(number: int, call: AttentionCall):
         return edits[number].attend(call)
 
-    with Tap(model, on_rotary, on_attention, set(edits)):
+    def on_cache(number: int, cache):
+        return _OwnKeys(cache, edits[number]) if edits[number].expands else cache
+
+    with Tap(model, on_rotary, on_attention, set(edits), on_cache):
         yield model
 
 
@@ -77,6 +81,7 @@ class LayerEdit:
     heads: torch.Tensor  # [n]
     scale: torch.Tensor | None  # [P, n, 1, r] float32, for the rotary lanes
     frozen: torch.Tensor | None  # [P, n, 1, r] bool
+    _key_content: tuple[torch.Tensor, torch.Tensor] | None = None  # of the last rotary call
 
     @classmethod
     def make(cls, layer: LayerRotary, changes: list[LayerChange | None]) -> LayerEdit | None:
@@ -105,6 +110,11 @@ class LayerEdit:
         )
 
     @property
+    def group(self) -> int:
+        """Query heads per key head."""
+        return self.layer.num_query_heads // self.layer.num_kv_heads
+
+    @property
     def expands(self) -> bool:
         """Whether every query head gets keys of its own."""
         return self.frozen is not None and self.layer.num_kv_heads != self.layer.num_query_heads
@@ -123,18 +133,28 @@ class LayerEdit:
         q, k = call.run()
         if self.frozen is None:
             return q, k
-        r, heads = self.layer.rotary_dim, self.heads.to(q.device)
+        heads = self.heads.to(q.device)
         still = self._rows(self.frozen, q.shape[0], q)
         factor = torch.tensor(self.layer.attention_factor, dtype=call.cos.dtype, device=q.device)
-        group = self.layer.num_query_heads // self.layer.num_kv_heads
-        own = k if k.shape[1] == self.layer.num_query_heads else k.repeat_interleave(group, dim=1)
-        chosen_q, chosen_k = q[:, heads], own[:, heads]  # copies
-        key_heads = heads if call.k.shape[1] == self.layer.num_query_heads else heads // group
-        for rotated, content in ((chosen_q, call.q[:, heads]), (chosen_k, call.k[:, key_heads])):
-            unturned = (content[..., :r] * factor).to(rotated.dtype)
-            rotated[..., :r] = torch.where(still, unturned, rotated[..., :r])
-        q[:, heads], own[:, heads] = chosen_q, chosen_k
-        return q, own
+        key_heads = heads if call.k.shape[1] == self.layer.num_query_heads else heads // self.group
+        q[:, heads] = self._unturned(q[:, heads], call.q[:, heads] * factor, still)
+        self._key_content = (call.k[:, key_heads] * factor, still)
+        if self.expands and k.shape[-1] < self.layer.head_dim:
+            return q, k  # rotary lanes alone, the tail joins them first: see _OwnKeys
+        return q, self.own_keys(k)
+
+    def _unturned(self, rotated: torch.Tensor, content: torch.Tensor, still: torch.Tensor) -> torch.Tensor:
+        """rotated [B, n, T, D], changed in place: the frozen lanes are taken from content [B, n, T, ≥ r]."""
+        r = self.layer.rotary_dim
+        rotated[..., :r] = torch.where(still, content[..., :r].to(rotated.dtype), rotated[..., :r])
+        return rotated
+
+    def own_keys(self, k: torch.Tensor) -> torch.Tensor:
+        """Rotated keys [B, Hkv or Hq, T, D] of the last rotary call → [B, Hq, T, D] with the chosen heads' frozen."""
+        heads = self.heads.to(k.device)
+        own = k if k.shape[1] == self.layer.num_query_heads else k.repeat_interleave(self.group, dim=1)
+        own[:, heads] = self._unturned(own[:, heads], *self._key_content)
+        return own
 
     def attend(self, call: AttentionCall):
         """The attention with rescaled queries, and with a value head for every key head where freezing made more."""
@@ -147,9 +167,10 @@ class LayerEdit:
             call.q[:, heads] = chosen
         if not self.expands:
             return call.run()
-        group = self.layer.num_query_heads // call.v.shape[1]
-        if group > 1:
-            call.v = call.v.repeat_interleave(group, dim=1)
+        if call.k.shape[1] != self.layer.num_query_heads:  # not through _OwnKeys: there is no cache
+            call.k = self.own_keys(call.k)
+        if call.v.shape[1] != self.layer.num_query_heads:
+            call.v = call.v.repeat_interleave(self.group, dim=1)
         before = getattr(call.module, "num_key_value_groups", None)
         if before is None:
             return call.run()
@@ -158,6 +179,25 @@ class LayerEdit:
             return call.run()
         finally:
             call.module.num_key_value_groups = before
+
+
+class _OwnKeys:
+    """A layer's KV cache that is given a key head for every query head, and value heads too where it is preallocated
+    with one number of heads for both."""
+
+    def __init__(self, cache, edit: LayerEdit):
+        self._cache, self._edit = cache, edit
+
+    def update(self, keys: torch.Tensor, values: torch.Tensor, layer_idx: int, *args, **kwargs):
+        layers = getattr(self._cache, "layers", [])
+        if keys.shape[1] != self._edit.layer.num_query_heads:
+            keys = self._edit.own_keys(keys)
+        if layer_idx < len(layers) and not isinstance(layers[layer_idx], DynamicLayer):
+            values = values.repeat_interleave(keys.shape[1] // values.shape[1], dim=1)
+        return self._cache.update(keys, values, layer_idx, *args, **kwargs)
+
+    def __getattr__(self, name: str):
+        return getattr(self._cache, name)
 
 
 def check_model(

@@ -15,6 +15,7 @@ from torch import nn
 from rope_profiler_hf.architectures import Adapter, RopeError, adapter_of
 
 PROBE_TOKENS = 16
+CACHE_ARGUMENTS = ("cache", "past_key_values")  # what an attention's forward calls its KV cache
 
 
 @dataclass
@@ -74,7 +75,8 @@ class _Registry:
 class Tap:
     """A context manager that sends the model's rotary and attention calls through two functions.
 
-    on_rotary(layer, RotaryCall) → (q, k), both [B, H, T, D]; on_attention(layer, AttentionCall) → the attention's result.
+    on_rotary(layer, RotaryCall) → (q, k), both [B, H, T, D]; on_attention(layer, AttentionCall) → the attention's result;
+    on_cache(layer, cache) → what the layer gets in place of its KV cache.
     Other models, of the same class too, are not touched. Taps are left in the reverse order of entering.
     """
 
@@ -84,11 +86,12 @@ class Tap:
         on_rotary: Callable[[int, RotaryCall], tuple[torch.Tensor, torch.Tensor]],
         on_attention: Callable[[int, AttentionCall], object] | None = None,
         layers: set[int] | None = None,
+        on_cache: Callable[[int, object], object] | None = None,
     ):
         self._adapter = adapter_of(model)
         modules = self._adapter.attention_layers(model)
         self._layer_of = {m: i for i, m in modules.items() if layers is None or i in layers}
-        self._on_rotary, self._on_attention = on_rotary, on_attention
+        self._on_rotary, self._on_attention, self._on_cache = on_rotary, on_attention, on_cache
         self._running: list[int] = []  # layers whose attention is being computed, innermost last
         self._undo: ExitStack | None = None
 
@@ -96,7 +99,7 @@ class Tap:
         with ExitStack() as stack:
             for module in self._layer_of:
                 for handle in (
-                    module.register_forward_pre_hook(self._enter_layer),
+                    module.register_forward_pre_hook(self._enter_layer, with_kwargs=True),
                     module.register_forward_hook(self._leave_layer, always_call=True),
                 ):
                     stack.callback(handle.remove)
@@ -129,8 +132,13 @@ class Tap:
         space[name] = after
         stack.callback(restore)
 
-    def _enter_layer(self, module, _args):
-        self._running.append(self._layer_of[module])
+    def _enter_layer(self, module, args, kwargs):
+        layer = self._layer_of[module]
+        self._running.append(layer)
+        if self._on_cache is None:
+            return None
+        caches = {name: kwargs[name] for name in CACHE_ARGUMENTS if kwargs.get(name) is not None}
+        return args, kwargs | {name: self._on_cache(layer, cache) for name, cache in caches.items()}
 
     def _leave_layer(self, *_):
         self._running.pop()
