@@ -38,6 +38,7 @@ std::unique_ptr<Command> make_profile();
 std::unique_ptr<Command> make_rank();
 std::unique_ptr<Command> make_plan();
 std::unique_ptr<Command> make_apply();
+std::unique_ptr<Command> make_outcome();
 std::unique_ptr<Command> make_export();
 std::unique_ptr<Command> make_sample();
 std::unique_ptr<Command> make_synth();

@@ -2,6 +2,8 @@
 
 #include "cli/command.hpp"
 #include "cli/output.hpp"
+#include "interventions/outcome_json.hpp"
+#include "interventions/outcome_table.hpp"
 #include "interventions/plan_json.hpp"
 #include "interventions/preview_table.hpp"
 #include "profiler/atomic_file.hpp"
@@ -34,6 +36,8 @@ class ExportCommand : public Command {
            "  ranking      ranks, w_S and direction per task (also from a ranking's JSON)\n\n"
            "Of a plan made with --preview:\n\n"
            "  preview      predicted scores and changes per task and candidate, baseline first\n\n"
+           "Of an outcome written by `outcome -o`:\n\n"
+           "  outcome      one row per task and stage: baseline, best and held-out change, p\n\n"
            "CSV: a value that was not computed is an empty field; numbers read back the same float64. JSON "
            "lines: it is null. NPY: a structured array for numpy.load, NaN for an empty number. Columns keep "
            "their names and places; further ones may be added at the end.\n\n"
@@ -44,7 +48,7 @@ class ExportCommand : public Command {
   }
 
   void add_options(CLI::App& app) override {
-    app.add_option("RESULT", input_, "a profile, a ranking written by `rank -o`, or a plan")
+    app.add_option("RESULT", input_, "a profile, or what `rank -o`, `plan -o` or `outcome -o` wrote")
         ->type_name("")
         ->required();
     app.add_option("--table", table_, "which table")
@@ -60,7 +64,7 @@ class ExportCommand : public Command {
 
   static std::vector<std::string> table_names() {
     std::vector<std::string> names = profile_table_names();
-    names.push_back("preview");
+    names.insert(names.end(), {"preview", "outcome"});
     return names;
   }
 
@@ -75,9 +79,14 @@ class ExportCommand : public Command {
       output.commit();
       return 0;
     }
+    if (table_ == "outcome") {
+      write_table(outcome_table(read_outcome_json(input_)), format, output.stream());
+      output.commit();
+      return 0;
+    }
     if (start == '{' && table_ != "ranking")
-      throw usage_error(input_ + ": a ranking has no table \"" + table_ + "\"",
-                        "give the profile, or --table ranking");
+      throw usage_error(input_ + ": only a profile has a table \"" + table_ + "\"",
+                        "give the profile; a ranking has the table ranking");
     if (start != '{') {
       BootstrapOptions options;
       options.threads = threads;

@@ -1,6 +1,7 @@
 #include "interventions/outcome.hpp"
 
-#include <algorithm>
+#include <cmath>
+#include <limits>
 #include <set>
 
 #include "interventions/mcnemar.hpp"
@@ -20,6 +21,12 @@ void adjust_p_values(std::vector<TaskOutcome>& tasks) {
     const auto adjusted = holm(p_values);
     for (std::size_t i = first; i < last; ++i) tasks[i].p_holm = adjusted[i - first];
   }
+}
+
+double mean_of(const std::vector<double>& values) {
+  double sum = 0;
+  for (const double value : values) sum += value;
+  return values.empty() ? std::numeric_limits<double>::quiet_NaN() : sum / static_cast<double>(values.size());
 }
 
 std::set<std::string> names_of(const Outcome& outcome, bool improved_only) {
@@ -51,15 +58,23 @@ Outcome measure_outcome(const RecordTable& table, const std::optional<OutcomePla
 
 std::vector<StageTotals> stage_totals(const Outcome& outcome) {
   std::vector<StageTotals> all;
-  for (const TaskOutcome& task : outcome.tasks) {
-    auto at = std::find_if(all.begin(), all.end(), [&](const auto& t) { return t.stage == task.stage; });
-    if (at == all.end()) at = all.insert(at, StageTotals{task.stage, 0, 0, 0, 0});
-    ++at->tasks;
-    at->measured += task.matched > 0;
-    at->improved += task.improved.value_or(false);
-    at->significant += task.improved.value_or(false) && task.p_holm <= 0.05;
+  for (const int stage : {5, 10}) {
+    StageTotals totals;
+    totals.stage = stage;
+    std::vector<double> best, held_out;
+    for (const TaskOutcome& task : outcome.tasks) {
+      if (task.stage != stage) continue;
+      ++totals.tasks;
+      totals.measured += task.matched > 0;
+      totals.improved += task.improved.value_or(false);
+      totals.significant += task.improved.value_or(false) && task.p_holm <= 0.05;
+      if (!std::isnan(task.best_change)) best.push_back(task.best_change);
+      if (!std::isnan(task.held_out_change)) held_out.push_back(task.held_out_change);
+    }
+    totals.mean_best_change = mean_of(best);
+    totals.mean_held_out_change = mean_of(held_out);
+    if (totals.tasks > 0) all.push_back(totals);
   }
-  std::sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.stage < b.stage; });
   return all;
 }
 

@@ -85,7 +85,9 @@ struct StageTotals {
   int stage = 5;
   std::int64_t tasks = 0, measured = 0;  ///< measured: with matched examples
   std::int64_t improved = 0;
-  std::int64_t significant = 0;  ///< improved with p_holm <= 0.05
+  std::int64_t significant = 0;     ///< improved with p_holm <= 0.05
+  double mean_best_change = 0;      ///< over the measured tasks, equal weights; NaN for none
+  double mean_held_out_change = 0;  ///< over those that have one
 };
 std::vector<StageTotals> stage_totals(const Outcome& outcome);  ///< rising stage
 /// Tasks, each counted once, that some stage improved; and how many there are.

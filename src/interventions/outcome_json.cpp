@@ -190,7 +190,9 @@ std::string outcome_json(const Outcome& outcome, const OutcomeSource& source) {
                               {"tasks", totals.tasks},
                               {"measured", totals.measured},
                               {"improved", totals.improved},
-                              {"significant", totals.significant}});
+                              {"significant", totals.significant},
+                              {"mean_best_change", number(totals.mean_best_change)},
+                              {"mean_held_out_change", number(totals.mean_held_out_change)}});
   json["distinct_tasks"] = distinct_tasks(outcome);
   json["improved_tasks"] = improved_tasks(outcome);
   json["tasks"] = Json::array();
