@@ -29,6 +29,7 @@ Style style_of(Verdict verdict) {
 class ApplyCommand : public Command {
  public:
   std::string name() const override { return "apply"; }
+  std::string group() const override { return kChangeGroup; }
   std::string summary() const override { return "writes one candidate of a plan as a file for a runtime"; }
   std::string details() const override {
     return "json holds heads, pairs and frequencies for every prompt length of the task, or for "

@@ -42,6 +42,7 @@ std::string candidate_list(const PlanTask& task) {
 class PlanCommand : public Command {
  public:
   std::string name() const override { return "plan"; }
+  std::string group() const override { return kChangeGroup; }
   std::string summary() const override { return "plans interventions for the tasks of a profile"; }
   std::string details() const override {
     return "A semantic task gets candidates that reduce the high-frequency part of the score on the chosen "
