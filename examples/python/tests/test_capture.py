@@ -276,7 +276,7 @@ def test_values_beyond_float16_are_refused(tmp_path):
     with torch.no_grad():
         model.model.layers[1].self_attn.q_proj.weight.mul_(1e6)
         model.model.layers[1].self_attn.k_proj.weight.mul_(1e-6)
-    with pytest.raises(RopeError, match="use --dtype bfloat16|attention logits"):
+    with pytest.raises(RopeError, match="layer 1: values beyond 65504: use --dtype bfloat16"):
         capture(model, tiny_tokenizer(), prompts(), tmp_path / "c.h5")
     assert not (tmp_path / "c.h5").exists()
     capture(model, tiny_tokenizer(), prompts(), tmp_path / "d.h5", settings=CaptureSettings(dtype="bfloat16"))
@@ -362,3 +362,31 @@ def test_another_capture_does_not_take_up_the_rest(tmp_path, monkeypatch):
         capture(tiny_models.make("llama3"), tiny_tokenizer(), prompts(), path)
     capture(model, tiny_tokenizer(), prompts(2), path, force=True)
     assert read(path)["query"].shape[0] == 2
+
+
+def test_two_captures_do_not_write_one_file(tmp_path, monkeypatch):
+    model, path = tiny_models.make("llama"), tmp_path / "c.h5"
+    store, refused = capture_module.store_example, []
+
+    def again(*given):
+        monkeypatch.setattr(capture_module, "store_example", store)
+        for force in (False, True):
+            with pytest.raises(RopeError, match="another capture is writing it"):
+                capture(model, tiny_tokenizer(), prompts(), path, force=force)
+            refused.append(force)
+        store(*given)
+
+    monkeypatch.setattr(capture_module, "store_example", again)
+    capture(model, tiny_tokenizer(), prompts(), path)
+    assert refused == [False, True]
+    assert widen(read(path)["query"]).any(axis=(1, 2, 3, 4)).all()
+
+
+def test_fewer_tokens_than_asked_for(tmp_path):
+    model = tiny_models.make("llama")
+    text = "one two three four five six?"
+    few = Prompt("0", "needle", text, None, (0, 24), (27, 28))
+    made = read(capture(model, tiny_tokenizer(), [few, prompt(1)], tmp_path / "c.h5"))
+    assert list(made["query_position"][0] >= 0) == [True, False, False, False]
+    assert made["query"][0, :, :, 0].any() and not made["query"][0, :, :, 1:].any()
+    assert program.run_json("inspect", tmp_path / "c.h5", "--json")["files"][0]["passed"]

@@ -119,14 +119,16 @@ class LayerEdit:
         """Whether every query head gets keys of its own."""
         return self.frozen is not None and self.layer.num_kv_heads != self.layer.num_query_heads
 
-    def _rows(self, table: torch.Tensor, rows: int, like: torch.Tensor) -> torch.Tensor:
-        """The table for a batch of `rows`, on the device of `like`."""
+    def _rows(self, name: str, rows: int, device: torch.device) -> torch.Tensor:
+        """The table of this name for a batch of `rows`; it moves to the device once."""
+        table = getattr(self, name).to(device)
+        setattr(self, name, table)
         count = table.shape[0]
-        if count not in (1, rows):
-            if rows % count:
-                raise InterventionError(f"a batch of {rows} rows for {count} prompt lengths")
-            table = table.repeat_interleave(rows // count, dim=0)
-        return table.to(like.device)
+        if count in (1, rows):
+            return table
+        if rows % count:
+            raise InterventionError(f"a batch of {rows} rows for {count} prompt lengths")
+        return table.repeat_interleave(rows // count, dim=0)
 
     def rotate(self, call: RotaryCall) -> tuple[torch.Tensor, torch.Tensor]:
         """The model's own rotation, with the frozen lanes of the chosen heads as they came in (times A)."""
@@ -134,7 +136,7 @@ class LayerEdit:
         if self.frozen is None:
             return q, k
         heads = self.heads.to(q.device)
-        still = self._rows(self.frozen, q.shape[0], q)
+        still = self._rows("frozen", q.shape[0], q.device)
         factor = torch.tensor(self.layer.attention_factor, dtype=call.cos.dtype, device=q.device)
         key_heads = heads if call.k.shape[1] == self.layer.num_query_heads else heads // self.group
         q[:, heads] = self._unturned(q[:, heads], call.q[:, heads] * factor, still)
@@ -160,7 +162,7 @@ class LayerEdit:
         """The attention with rescaled queries, and with a value head for every key head where freezing made more."""
         if self.scale is not None:
             r, heads = self.layer.rotary_dim, self.heads.to(call.q.device)
-            scale = self._rows(self.scale, call.q.shape[0], call.q)
+            scale = self._rows("scale", call.q.shape[0], call.q.device)
             call.q = call.q.clone()  # keeps the strides, so that the other heads' sums keep their order
             chosen = call.q[:, heads]
             chosen[..., :r] = (chosen[..., :r] * scale).to(chosen.dtype)

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import fcntl
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -123,7 +124,7 @@ class CacheWriter:
         self._places: dict[tuple[str, str], tuple[int, tuple[int, ...]]] = {}
         self._first: dict[str, int] = {}  # index of a task's first example in the marks
         count = 0
-        with h5py.File(partial, "r") as file:
+        with h5py.File(partial, "r", locking=False) as file:
             for name, group in file["tasks"].items():
                 for axis in ("query", "key"):
                     dataset = group[axis]
@@ -184,6 +185,8 @@ class CacheWriter:
         if missing:
             raise RuntimeError(f"{self.partial}: {missing} examples are missing")
         os.fsync(self._file)
+        if os.fstat(self._file).st_ino != self.partial.stat().st_ino:
+            raise RopeError(f"{self.partial}: was replaced by another capture")
         os.replace(self.partial, output)
         self.marks.unlink(missing_ok=True)
         folder = os.open(output.parent, os.O_RDONLY)
@@ -207,13 +210,13 @@ def partial_path(output: Path) -> Path:
 def stored_settings(partial: Path) -> str | None:
     """The settings that a partial file was begun with, or None where it cannot be read."""
     try:
-        with h5py.File(partial, "r") as file:
+        with h5py.File(partial, "r", locking=False) as file:  # CacheWriter looks whether it is in use
             return file["capture"].attrs["settings"]
     except (OSError, KeyError):
         return None
 
 
-def begin(output: Path, force: bool, settings: str, write: "callable") -> CacheWriter:
+def begin(output: Path, force: bool, settings: str, write: Callable[[Path], None]) -> CacheWriter:
     """Opens the partial file of an interrupted capture with the same settings, or makes one with write(path)."""
     partial = partial_path(output)
     if partial.exists():
@@ -223,7 +226,7 @@ def begin(output: Path, force: bool, settings: str, write: "callable") -> CacheW
             raise RopeError(
                 f"{partial}: was begun with another model, prompts or settings; use --force to start anew"
             )
-        with CacheWriter(partial) if stored_settings(partial) else _nothing():
+        with CacheWriter(partial) if stored_settings(partial) else nullcontext():
             partial.unlink()
     partial.with_name(partial.name + ".done").unlink(missing_ok=True)
     aside = partial.with_name(partial.name + f"-new-{os.getpid()}")
@@ -236,10 +239,3 @@ def begin(output: Path, force: bool, settings: str, write: "callable") -> CacheW
         aside.unlink(missing_ok=True)
     return CacheWriter(partial)
 
-
-class _nothing:
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *exception):
-        return None

@@ -19,6 +19,7 @@ from torch import nn
 import rope_profiler_hf
 from rope_profiler_hf import cache_file
 from rope_profiler_hf.architectures import RopeError, adapter_of, model_name
+from rope_profiler_hf.elements import ELEMENTS, as_numpy, rounded
 from rope_profiler_hf.grids import LENGTH_DEPENDENT, config_grid
 from rope_profiler_hf.prompts import Prompt, PromptError, encode, read_prompts, token_spans
 from rope_profiler_hf.recorder import Recorder, example_frequencies
@@ -26,7 +27,6 @@ from rope_profiler_hf.rotary import LayerRotary, describe, evaluating, reset_fre
 from rope_profiler_hf.selection import choose_tokens
 from rope_profiler_hf.self_check import check_example
 
-ELEMENTS = {"float16": torch.float16, "bfloat16": torch.bfloat16}
 LONGEST_WINDOW = 1 << 24
 
 
@@ -227,8 +227,9 @@ def store_example(
     window = len(example.tokens)
 
     def store(layer: int, query: torch.Tensor, key: torch.Tensor) -> None:
+        where = f"task {example.task!r}, id {example.id!r}, layer {layer}"
         for axis, vectors in (("query", query), ("key", key)):
-            writer.write(example.task, axis, example.index, slots[layer], to_element(vectors, dtype, layer, example))
+            writer.write(example.task, axis, example.index, slots[layer], as_numpy(rounded(vectors, dtype, where)))
 
     recorder = Recorder(model, layers, example.query, example.key, store)
     run(model, example.tokens, recorder)
@@ -255,18 +256,6 @@ def check_grid(model: nn.Module, layer: LayerRotary, window: int) -> None:
         raise RopeError(
             f"layer {layer.layer}: its {layer.rope_type()} frequencies for {window} tokens are not those of the config"
         )
-
-
-def to_element(vectors: torch.Tensor, dtype: str, layer: int, example: Example) -> np.ndarray:
-    """float32 vectors as 16-bit numbers: float16, or the bits of bfloat16."""
-    if not bool(torch.isfinite(vectors).all()):
-        raise RopeError(f"task {example.task!r}, id {example.id!r}, layer {layer}: the model gives non-finite vectors")
-    rounded = vectors.to(ELEMENTS[dtype])
-    if not bool(torch.isfinite(rounded).all()):
-        raise RopeError(
-            f"task {example.task!r}, id {example.id!r}, layer {layer}: values beyond 65504: use --dtype bfloat16"
-        )
-    return rounded.numpy() if dtype == "float16" else rounded.view(torch.int16).numpy().view(np.uint16)
 
 
 def parse_layers(text: str) -> tuple[int, ...]:

@@ -344,6 +344,11 @@ def _describe(model: nn.Module, adapter: Adapter) -> dict[int, LayerRotary]:
     tokens = (torch.arange(PROBE_TOKENS, device=device) % vocabulary)[None]
     with evaluating(model), Tap(model, on_rotary, on_attention):
         adapter.decoder(model)(input_ids=tokens, use_cache=False)
+    if not rotary_calls:
+        raise RopeError(
+            f"{type(model).__name__}: {adapter.rotary_function} was not called when the model ran (kernels from the hub "
+            "replace it: load without use_kernels)"
+        )
     buffers = frequency_buffers(model)
     modules = adapter.attention_layers(model)
     found = {}

@@ -9,11 +9,13 @@ import torch
 from torch import nn
 
 from rope_profiler_hf.architectures import RopeError, adapter_of
+from rope_profiler_hf.elements import rounded
 from rope_profiler_hf.recorder import Recorder, example_frequencies
 from rope_profiler_hf.rotary import LayerRotary, evaluating, reset_frequencies
 
 UNIT = {"float16": 1e-3, "bfloat16": 8e-3}  # of the tolerance, by the cache's element type
 ROUNDING = 1e-5
+KEY_BLOCK = 512  # keys at a time, so that full coverage of long examples fits in memory
 
 
 @contextmanager
@@ -64,14 +66,10 @@ def check_example(
     gets. Returns the largest difference as a share of the tolerance (u + 1e-5)·c·|q||k|; raises RopeError above 1."""
     stored: dict[int, tuple[np.ndarray, np.ndarray]] = {}
     worst, where = 0.0, ""
-    if len(key) > 512:  # every key of a full-coverage example would take long and shows nothing more
-        key = key[:: len(key) // 256]
     causal = np.asarray(query)[:, None] >= np.asarray(key)[None, :]
     distance = np.asarray(query)[:, None] - np.asarray(key)[None, :]
-    element = {"float16": torch.float16, "bfloat16": torch.bfloat16}[dtype]
-
     def store(number: int, q: torch.Tensor, k: torch.Tensor) -> None:
-        stored[number] = tuple(x.to(element).double().numpy() for x in (q, k))
+        stored[number] = tuple(rounded(x, dtype, f"layer {number}").double().numpy() for x in (q, k))
 
     def rotated(number: int, q: torch.Tensor, k: torch.Tensor, scaling: float) -> None:
         nonlocal worst, where
@@ -84,7 +82,11 @@ def check_example(
         if layer.norm_after is not None:
             query_vectors, key_vectors = (rms_normalised(x, layer.norm_after) for x in (query_vectors, key_vectors))
         key_vectors = np.repeat(key_vectors, group, axis=0)
-        formula = formula_scores(query_vectors, key_vectors, distance, example_frequencies(layer), layer)
+        frequencies = example_frequencies(layer)
+        blocks = [slice(start, start + KEY_BLOCK) for start in range(0, len(key), KEY_BLOCK)]
+        formula = np.concatenate(
+            [formula_scores(query_vectors, key_vectors[:, b], distance[:, b], frequencies, layer) for b in blocks], axis=2
+        )
         size = np.linalg.norm(query_vectors, axis=-1)[:, :, None] * np.linalg.norm(key_vectors, axis=-1)[:, None, :]
         factor = max(1.0, layer.attention_factor**2)
         tolerance = (UNIT[dtype] + ROUNDING) * layer.scaling * factor * size
