@@ -41,14 +41,14 @@ TEST_SUITE_BEGIN("cli");
 
 TEST_CASE("plan --preview: rows in the plan, on the terminal and as a table agree") {
   Files files;
-  const ProgramResult result =
-      files.plan({"--strengths", "NR,0.5", "--alpha-sweep", "0:3:0.1", "--resamples", "100", "--seed",
-                  "18446744073709551615", "--preview", files.cache});
+  const ProgramResult result = files.plan({"--strengths", "NR,0.5", "--alpha-sweep", "0:3:0.1", "--resamples",
+                                           "100", "--seed", "77", "--preview", files.cache});
   CHECK(result.exit_code == 0);
   CHECK(result.out.find("changes by alpha, mean over 3 tasks (16 of 31 points") != std::string::npos);
   CHECK(result.out.find("baseline") != std::string::npos);
   const auto json = files.json();
-  CHECK(json["preview"]["seed"] == 18446744073709551615u);
+  check_schema("plan", json);
+  CHECK(json["preview"]["seed"] == 77);
   CHECK(json["preview"]["resamples"] == 100);
   CHECK(json["preview"]["share_split"] == "operational");
   CHECK(json["preview"]["inputs"][0]["name"] == files.cache);
@@ -112,6 +112,8 @@ TEST_CASE("plan --preview: the plan reads back, and its bytes follow from inputs
   CHECK(plan.tasks[0].preview.size() == 4);
   CHECK(files.plan({"--preview", files.cache, "--threads", "3", "--memory", "64M"}).exit_code == 0);
   CHECK(read_file(files.path) == once);
+  CHECK(files.plan({"--preview", files.cache, "--seed", "18446744073709551615"}).exit_code == 0);
+  CHECK(read_plan_json(files.path).preview->seed == 18446744073709551615u);
   CHECK(files.plan({}).exit_code == 0);
   CHECK(!read_plan_json(files.path).preview);
   check_failure(run_program({"export", files.path, "--table", "preview"}), 3, {"a plan without a preview"});
