@@ -215,7 +215,7 @@ void PlanPreview::run(Plan& plan, const ProfileReader& profile, Console& console
   std::unique_ptr<Progress> progress;
   for (std::string& warning :
        add_preview(plan, profile, set, options, [&](const char*, std::int64_t, std::int64_t total) {
-         if (!progress) progress = std::make_unique<Progress>(console, "previews", total);
+         if (!progress) progress = std::make_unique<Progress>(console, "examples, previewing", total);
          progress->advance();
        }))
     plan.warnings.push_back(std::move(warning));
@@ -234,10 +234,8 @@ void PlanPreview::run(Plan& plan, const ProfileReader& profile, Console& console
 }
 
 void PlanPreview::print(const Plan& plan, Console& console, std::ostream& to, bool for_err) const {
-  to << "\npredicted by the caches, without running the model: baseline scores over the plan's heads, and "
-        "how each "
-        "candidate changes them"
-     << (resamples_ > 0 ? " (* its 95 % interval leaves out 0)" : "") << '\n';
+  to << "\npredicted: baseline scores over the plan's heads, then each candidate's change"
+     << (resamples_ > 0 ? " (* 95 % interval without 0)" : "") << '\n';
   print_changes(plan, console, to, for_err);
   const std::vector<CurvePoint> curve = curve_of(plan);
   if (curve.empty()) return;

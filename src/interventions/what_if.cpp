@@ -97,7 +97,7 @@ class Previewer {
   }
   std::vector<std::size_t> places(const PlanTask& task) const;
   TaskScores score(const std::vector<std::size_t>& heads, const std::vector<const SetExample*>& examples,
-                   const Wanted& wanted);
+                   const Wanted& wanted, const std::function<void()>& step);
 
   const ActivationSet& set_;
   const WhatIfOptions& options_;
@@ -115,7 +115,8 @@ std::vector<std::size_t> Previewer::places(const PlanTask& task) const {
 }
 
 TaskScores Previewer::score(const std::vector<std::size_t>& heads,
-                            const std::vector<const SetExample*>& examples, const Wanted& wanted) {
+                            const std::vector<const SetExample*>& examples, const Wanted& wanted,
+                            const std::function<void()>& step) {
   std::vector<HeadWork> work(set_.heads().size(), HeadWork::kNone);
   for (const std::size_t head : heads)
     if (set_.heads()[head].rotates) work[head] = HeadWork::kAll;
@@ -123,6 +124,7 @@ TaskScores Previewer::score(const std::vector<std::size_t>& heads,
   TaskScores scores{heads.size(), {}};
   scorer_.score(examples, work, [&](std::size_t, const std::vector<HeadScores>& all) {
     for (const std::size_t head : heads) scores.values.push_back(preview_values(all[head]));
+    step();
   });
   return scores;
 }
@@ -156,7 +158,7 @@ std::vector<PreviewRow> Previewer::preview(const PlanTask& task,
   TaskScores baseline;
   for (PreviewRow& row : rows) {
     const bool is_baseline = !row.intervention;
-    const TaskScores scores = score(heads, examples, row.intervention);
+    const TaskScores scores = score(heads, examples, row.intervention, step);
     if (is_baseline) baseline = scores;
     row.examples = std::ssize(examples);
     for (std::size_t s = 0; s < kPreviewScores; ++s) {
@@ -173,7 +175,6 @@ std::vector<PreviewRow> Previewer::preview(const PlanTask& task,
       row.score[s].change = change.value();
       changes.push_back(std::move(of_examples));
     }
-    step();
   }
   const auto intervals = detail::paired_intervals(changes, task.task, options_.resamples, options_.seed);
   for (std::size_t i = 0; i < intervals.size(); ++i) {
@@ -221,7 +222,7 @@ std::vector<std::string> add_preview(Plan& plan, const ProfileReader& profile, c
   std::int64_t runs = 0, done = 0;
   for (const PlanTask& task : plan.tasks) {
     matched.push_back(detail::match_examples(profile, set, task.task));
-    if (!matched.back().examples.empty()) runs += std::ssize(Previewer::rows_of(task, options.sweep));
+    runs += std::ssize(matched.back().examples) * std::ssize(Previewer::rows_of(task, options.sweep));
   }
   if (runs == 0)
     throw UserError(set.files()[0].path() + ": the caches hold no example of the plan's tasks",

@@ -154,12 +154,14 @@ std::vector<std::string> preview_warnings(const Plan& plan, const ActivationSet&
     }
     if (matched[t].not_in_caches > 0)
       warnings.push_back(
-          fmt::format("preview of {}: {} examples of the profile are not in the caches, {} are used", task,
-                      matched[t].not_in_caches, matched[t].examples.size()));
+          fmt::format("preview of {}: over {} of the profile's {} examples, the others are not in the caches",
+                      task, matched[t].examples.size(),
+                      matched[t].examples.size() + static_cast<std::size_t>(matched[t].not_in_caches)));
     if (matched[t].not_in_profile > 0)
-      warnings.push_back(
-          fmt::format("preview of {}: {} examples of the caches are not in the profile, they are left out",
-                      task, matched[t].not_in_profile));
+      warnings.push_back(fmt::format(
+          "preview of {}: left out are {} of the caches' {} examples, which the profile does not have", task,
+          matched[t].not_in_profile,
+          matched[t].examples.size() + static_cast<std::size_t>(matched[t].not_in_profile)));
   }
   if (!absent.empty())
     warnings.push_back(fmt::format("no preview: the caches hold no example of {}", fmt::join(absent, ", ")));

@@ -293,6 +293,14 @@ TEST_CASE("what-if: the same values for any threads, memory and order of files")
     CHECK(bytes_of(bench.preview(options, {bench.folder / "a.h5", bench.folder / "b.h5"})) == expected);
     CHECK(bytes_of(bench.preview(options, {bench.folder / "b.h5", bench.folder / "a.h5"})) == expected);
   }
+  CacheSpec lower = spec, upper = spec;
+  for (std::size_t t = 0; t < spec.tasks.size(); ++t) {
+    lower.tasks[t] = select_layers(spec.tasks[t], {0});
+    upper.tasks[t] = select_layers(spec.tasks[t], {1});
+  }
+  write_cache(bench.folder / "lower.h5", lower);
+  write_cache(bench.folder / "upper.h5", upper);
+  CHECK(bytes_of(bench.preview(options, {bench.folder / "upper.h5", bench.folder / "lower.h5"})) == expected);
   options.seed = 1;
   CHECK(bytes_of(bench.preview(options)) != expected);
   options.seed = bench.options().seed;
@@ -376,8 +384,8 @@ TEST_CASE("what-if: examples and tasks that do not match are counted and named")
   for (const std::string& warning : bench.warnings) all += warning + "\n";
   CAPTURE(all);
   CHECK(bench.warnings.size() == 4);
-  CHECK(all.find("alpha: 1 examples of the profile are not in the caches, 3 are used") != std::string::npos);
-  CHECK(all.find("beta: 1 examples of the caches are not in the profile") != std::string::npos);
+  CHECK(all.find("alpha: over 3 of the profile's 4 examples") != std::string::npos);
+  CHECK(all.find("beta: left out are 1 of the caches' 4 examples") != std::string::npos);
   CHECK(all.find("no example of gamma") != std::string::npos);
 }
 
