@@ -40,7 +40,8 @@ def seen(model, ids, change=None) -> dict[int, dict[str, torch.Tensor]]:
     found: dict[int, dict] = {}
 
     def on_rotary(layer, call):
-        found[layer] = {"q": call.q.clone(), "k": call.k.clone()}
+        parts = found.setdefault(layer, {})
+        parts.update({name: x.clone() for name, x in (("q", call.q), ("k", call.k)) if x is not None})
         return call.run()
 
     def on_attention(layer, call):
@@ -291,6 +292,31 @@ def test_rescale_does_not_grow_the_cache_and_freeze_grows_touched_keys_only():
             layers = model(ids, use_cache=True)["past_key_values"].layers
             shapes[kind] = [(layer.keys.shape[1], layer.values.shape[1]) for layer in layers]
     assert shapes == {"rescale": [(2, 2)] * 3, "freeze": [(2, 2), (4, 2), (2, 2)]}
+
+
+def test_keys_shared_between_layers_can_be_rescaled_but_not_frozen():
+    model = tiny_models.make("gemma4")
+    found = describe(model)
+    assert [layer.own_keys for layer in found.values()] == [True, True, False, False]
+    assert [layer.head_dim for layer in found.values()] == [8, 16, 8, 16]
+    ids = tiny_models.tokens(1, LENGTH)
+    for number in found:
+        change = Intervention([(number, 1)], "rescale", 0.5, [0])
+        before, after = ({}, {})
+        for kept, inside in ((before, nullcontext()), (after, apply_intervention(model, change, LENGTH))):
+
+            def on_attention(layer, call, kept=kept):
+                kept[layer] = call.q.clone()
+                return call.run()
+
+            with torch.no_grad(), Tap(model, lambda _, call: call.run(), on_attention), inside:
+                model(ids)
+        lanes = found[number].lanes(torch.tensor([0]))
+        torch.testing.assert_close(after[number][:, 1][..., lanes], 0.5 * before[number][:, 1][..., lanes])
+        assert torch.equal(after[number][:, 0], before[number][:, 0])
+        with pytest.raises(InterventionError, match="shares its keys with another layer"):
+            with apply_intervention(model, Intervention([(number, 1)], "freeze", pairs=[0]), LENGTH):
+                pass
 
 
 def test_other_models_of_the_same_class_are_not_touched():

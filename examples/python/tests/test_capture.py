@@ -62,14 +62,14 @@ def test_stored_vectors_are_what_enters_the_rotation(name, tmp_path):
     found = describe(model)
     first = found[min(found)]
     assert list(made["layer"]) == list(found)
-    assert made["model"]["num_layers"] == 3 and made["model"]["name"] == "tiny"
+    assert made["model"]["num_layers"] == model.config.num_hidden_layers and made["model"]["name"] == "tiny"
     assert made["model"]["rope_layout"] == ("interleaved" if name in ("cohere", "glm") else "half")
     assert json.loads(made["model"]["config"])["model_type"] == model.config.model_type
     assert made["model"]["attention_scale"] == first.scaling
     if name in ("dynamic", "longrope"):
         assert made["inv_freq"] is None
     else:
-        assert made["inv_freq"].shape == ((3, first.pairs) if name == "gemma3" else (first.pairs,))
+        assert made["inv_freq"].shape == ((len(found), first.pairs) if name in ("gemma3", "gemma3n") else (first.pairs,))
     for example, one in enumerate(prompts()):
         tokens, offsets = encode(tokenizer, one)
         context, question = token_spans(one, offsets)
@@ -204,6 +204,23 @@ def test_chosen_layers_only(tmp_path):
     assert np.array_equal(some["query"], whole["query"][:, [0, 2]])
     with pytest.raises(RopeError, match="layer 7 does not rotate"):
         capture(model, tiny_tokenizer(), prompts(), tmp_path / "d.h5", settings=CaptureSettings(layers=(0, 7)))
+
+
+def test_layers_of_two_shapes_are_two_files(tmp_path):
+    """Gemma 4: wide and narrow heads, and layers that have no keys of their own, which are left out."""
+    model = tiny_models.make("gemma4")
+    with pytest.raises(RopeError, match="different shapes .*: layers 0; .*: layers 1"):
+        capture(model, tiny_tokenizer(), prompts(), tmp_path / "c.h5")
+    with pytest.raises(RopeError, match="layer 2 does not rotate, has no keys of its own"):
+        capture(model, tiny_tokenizer(), prompts(), tmp_path / "c.h5", settings=CaptureSettings(layers=(2,)))
+    files = []
+    for layer in (0, 1):
+        files.append(tmp_path / f"{layer}.h5")
+        settings = CaptureSettings(layers=(layer,))
+        capture(model, tiny_tokenizer(), prompts(), files[-1], name="tiny", settings=settings)
+    assert [read(file)["model"]["head_dim"] for file in files] == [8, 16]
+    for file in program.run_json("inspect", *files, "--json")["files"]:
+        assert file["passed"]
 
 
 @pytest.mark.parametrize("name", ["dynamic", "longrope"])

@@ -94,18 +94,50 @@ SPECS: dict[str, tuple[str, dict]] = {
     "phi": ("PhiConfig", {}),
     "gpt_oss": ("GptOssConfig", dict(head_dim=8, num_local_experts=2, num_experts_per_tok=1, sliding_window=8)),
     "nanochat": ("NanoChatConfig", {}),
+    "gemma3n": (
+        "Gemma3nTextConfig",
+        dict(
+            head_dim=8,
+            sliding_window=8,
+            num_hidden_layers=4,
+            intermediate_size=[48] * 4,
+            activation_sparsity_pattern=[0.0] * 4,
+            layer_types=["sliding_attention", "full_attention", "sliding_attention", "full_attention"],
+            num_kv_shared_layers=0,
+            hidden_size_per_layer_input=8,
+            vocab_size_per_layer_input=VOCABULARY,
+            laurel_rank=4,
+        ),
+    ),
+}
+
+# Layers of two shapes, the last two attending to the keys of the first two: not for tests of every model.
+ODD = {
+    "gemma4": (
+        "Gemma4TextConfig",
+        dict(
+            head_dim=8,
+            global_head_dim=16,
+            sliding_window=8,
+            num_hidden_layers=4,
+            layer_types=["sliding_attention", "full_attention", "sliding_attention", "full_attention"],
+            num_kv_shared_layers=2,
+            hidden_size_per_layer_input=8,
+            vocab_size_per_layer_input=VOCABULARY,
+        ),
+    )
 }
 
 
 @functools.cache
 def config(name: str):
-    kind, extra = SPECS[name]
+    kind, extra = (SPECS | ODD)[name]
     return getattr(transformers, kind)(**{**COMMON, **extra})
 
 
 def make(name: str, attention: str = "eager", dtype: torch.dtype = torch.float32):
     """A fresh model, the same weights for every attention implementation."""
-    torch.manual_seed(sorted(SPECS).index(name))
+    torch.manual_seed(sorted(SPECS | ODD).index(name))
     model = transformers.AutoModelForCausalLM.from_config(config(name), attn_implementation=attention, dtype=dtype)
     generator = torch.Generator().manual_seed(7)
     with torch.no_grad():

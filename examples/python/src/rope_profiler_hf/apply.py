@@ -54,6 +54,8 @@ def apply_intervention(
     edits = {}
     for number in sorted({layer for changes in by_length.values() for layer in changes}):
         edit = LayerEdit.make(rotary[number], [by_length[length].get(number) for length in lengths])
+        if edit is not None and edit.frozen is not None and rotary[number].shares_keys:
+            raise InterventionError(f"layer {number}: shares its keys with another layer: cannot be frozen")
         if edit is not None:
             edits[number] = edit
     if not edits:
@@ -135,15 +137,18 @@ class LayerEdit:
         q, k = call.run()
         if self.frozen is None:
             return q, k
-        heads = self.heads.to(q.device)
-        still = self._rows("frozen", q.shape[0], q.device)
-        factor = torch.tensor(self.layer.attention_factor, dtype=call.cos.dtype, device=q.device)
-        key_heads = heads if call.k.shape[1] == self.layer.num_query_heads else heads // self.group
-        q[:, heads] = self._unturned(q[:, heads], call.q[:, heads] * factor, still)
-        self._key_content = (call.k[:, key_heads] * factor, still)
-        if self.expands and k.shape[-1] < self.layer.head_dim:
-            return q, k  # rotary lanes alone, the tail joins them first: see _OwnKeys
-        return q, self.own_keys(k)
+        some = call.k if call.q is None else call.q
+        heads = self.heads.to(some.device)
+        still = self._rows("frozen", some.shape[0], some.device)
+        factor = torch.tensor(self.layer.attention_factor, dtype=call.cos.dtype, device=some.device)
+        if call.q is not None:
+            q[:, heads] = self._unturned(q[:, heads], call.q[:, heads] * factor, still)
+        if call.k is not None:
+            key_heads = heads if call.k.shape[1] == self.layer.num_query_heads else heads // self.group
+            self._key_content = (call.k[:, key_heads] * factor, still)
+            if not self.expands or k.shape[-1] == self.layer.head_dim:
+                k = self.own_keys(k)  # else these are rotary lanes alone, the tail joins them first: see _OwnKeys
+        return q, k
 
     def _unturned(self, rotated: torch.Tensor, content: torch.Tensor, still: torch.Tensor) -> torch.Tensor:
         """rotated [B, n, T, D], changed in place: the frozen lanes are taken from content [B, n, T, ≥ r]."""

@@ -61,6 +61,20 @@ class Adapter:
             )
         return dict(sorted(found.items()))
 
+    def read_call(self, arguments: dict, count: int) -> tuple:
+        """(q or None, k or None, cos, sin, whether heads come before tokens) of a rotary call; `arguments` by name, `count`
+        calls came before it in this run of the layer."""
+        heads_first = arguments.get("unsqueeze_dim", 1) == 1
+        return arguments["q"], arguments["k"], arguments["cos"], arguments["sin"], heads_first
+
+    def rotate(self, function, q, cos, sin):
+        """Rotated q [1, 1, T, D] by the model's own function, for tables [1, T, w]."""
+        return function(q, q.clone(), cos, sin)[0]
+
+    def shares_keys(self, attention: nn.Module) -> bool:
+        """Whether another layer attends to this layer's keys, or this layer to another's."""
+        return False
+
     def norm_after_rotation(self, model: nn.Module) -> float | None:
         """ε of a root-mean-square norm without weights between rotation and attention, or None. Caches hold the vectors
         before it; rope-profiler applies it on reading."""
@@ -79,11 +93,42 @@ def register(model_type: str, adapter: Adapter) -> None:
 
 
 class _NanoChat(Adapter):
+    def read_call(self, arguments: dict, count: int) -> tuple:
+        """(q or None, k or None, cos, sin, whether heads come before tokens) of a rotary call; `arguments` by name, `count`
+        calls came before it in this run of the layer."""
+        heads_first = arguments.get("unsqueeze_dim", 1) == 1
+        return arguments["q"], arguments["k"], arguments["cos"], arguments["sin"], heads_first
+
+    def rotate(self, function, q, cos, sin):
+        """Rotated q [1, 1, T, D] by the model's own function, for tables [1, T, w]."""
+        return function(q, q.clone(), cos, sin)[0]
+
+    def shares_keys(self, attention: nn.Module) -> bool:
+        """Whether another layer attends to this layer's keys, or this layer to another's."""
+        return False
+
     def norm_after_rotation(self, model: nn.Module) -> float | None:
         return float(self.text_config(model).rms_norm_eps)
 
 
+class _SeparateCalls(Adapter):
+    """Gemma 3n and Gemma 4: apply_rotary_pos_emb(x, cos, sin) once for q, then for k in layers with keys of their own."""
+
+    def read_call(self, arguments: dict, count: int) -> tuple:
+        x, heads_first = arguments["x"], arguments.get("unsqueeze_dim", 1) == 1
+        q, k = (x, None) if count == 0 else (None, x)
+        return q, k, arguments["cos"], arguments["sin"], heads_first
+
+    def rotate(self, function, q, cos, sin):
+        return function(q, cos, sin)
+
+    def shares_keys(self, attention: nn.Module) -> bool:
+        return bool(attention.is_kv_shared_layer or attention.store_full_length_kv)
+
+
 register("nanochat", _NanoChat())
+for _name in ("gemma3n_text", "gemma4_text"):
+    register(_name, _SeparateCalls())
 
 
 def adapter_of(model: nn.Module) -> Adapter:

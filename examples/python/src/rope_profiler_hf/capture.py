@@ -143,10 +143,11 @@ def capture(
 
 def stored_layers(found: dict[int, LayerRotary], wanted: tuple[int, ...] | None) -> dict[int, LayerRotary]:
     """The layers to store; all must have one shape, because a cache holds one."""
+    found = {number: layer for number, layer in found.items() if layer.own_keys}
     if wanted is not None:
         missing = sorted(set(wanted) - set(found))
         if missing:
-            raise RopeError(f"--layers: layer {missing[0]} does not rotate or does not exist")
+            raise RopeError(f"--layers: layer {missing[0]} does not rotate, has no keys of its own or does not exist")
         found = {layer: found[layer] for layer in sorted(set(wanted))}
     shapes: dict[tuple, list[int]] = {}
     for number, layer in found.items():

@@ -37,7 +37,7 @@ class Recorder:
     ):
         self._layers, self._store, self._rotated = layers, store, rotated
         self._query, self._key = torch.tensor(query), torch.tensor(key)
-        self._content: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
+        self._content: dict[int, dict[str, torch.Tensor]] = {}
         self._left = set(layers)
         self._tap = Tap(model, self._on_rotary, self._on_attention, set(layers))
 
@@ -56,9 +56,14 @@ class Recorder:
 
     def _on_rotary(self, number: int, call: RotaryCall):
         layer = self._layers[number]
-        tokens = call.q.shape[2]
-        if call.q.shape[0] != 1 or number not in self._left or number in self._content:
-            raise RopeError(f"layer {number}: expected one rotation of one row per run")
+        content = self._content.setdefault(number, {})
+        for axis, x, positions in (("query", call.q, self._query), ("key", call.k, self._key)):
+            if x is None:
+                continue
+            if x.shape[0] != 1 or number not in self._left or axis in content:
+                raise RopeError(f"layer {number}: expected one rotation of one row per run")
+            content[axis] = self._pick(x, positions)
+        tokens = call.cos.shape[1]
         error = table_error(
             call.cos[0],
             call.sin[0],
@@ -69,12 +74,12 @@ class Recorder:
         )
         if not error <= table_tolerance(call.cos.dtype, layer.attention_factor, tokens):
             raise RopeError(f"layer {number}: cos and sin are off by {error:.2g} from positions 0 … {tokens - 1}")
-        self._content[number] = (self._pick(call.q, self._query), self._pick(call.k, self._key))
         return call.run()
 
     def _on_attention(self, number: int, call: AttentionCall):
         if number in self._content:
-            query, key = self._content.pop(number)
+            content = self._content.pop(number)
+            query, key = content["query"], content["key"]
             self._left.discard(number)
             whole = (self._pick(call.q, self._query), self._pick(call.k, self._key))
             if whole[0].shape[-1] > query.shape[-1]:  # the rotary function saw the rotary lanes only

@@ -20,22 +20,32 @@ CACHE_ARGUMENTS = ("cache", "past_key_values")  # what an attention's forward ca
 
 @dataclass
 class RotaryCall:
-    """One call of the rotary function. q [B, Hq, T, D], k [B, Hkv, T, D] (views), cos and sin [B or 1, T, w]."""
+    """One call of the rotary function. q [B, Hq, T, D], k [B, Hkv, T, D] (views), cos and sin [B or 1, T, w].
 
-    q: torch.Tensor
-    k: torch.Tensor
+    Families that rotate q and k in calls of their own have k None in the first and q None in the second.
+    """
+
+    q: torch.Tensor | None
+    k: torch.Tensor | None
     cos: torch.Tensor
     sin: torch.Tensor
     heads_first: bool
-    original: Callable[[], tuple[torch.Tensor, torch.Tensor]]
+    original: Callable
 
-    def run(self) -> tuple[torch.Tensor, torch.Tensor]:
-        """The model's own result, [B, H, T, D]."""
-        q, k = self.original()
-        return (q, k) if self.heads_first else (q.transpose(1, 2), k.transpose(1, 2))
+    def run(self) -> tuple[torch.Tensor | None, torch.Tensor | None]:
+        """The model's own result, [B, H, T, D]; None where the call has none."""
+        made = self.original()
+        q, k = made if self.q is not None and self.k is not None else (made, None) if self.k is None else (None, made)
+        return self._turned(q), self._turned(k)
 
-    def give_back(self, q: torch.Tensor, k: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        return (q, k) if self.heads_first else (q.transpose(1, 2), k.transpose(1, 2))
+    def give_back(self, q: torch.Tensor | None, k: torch.Tensor | None):
+        """What the model's code expects in place of run's result."""
+        given = tuple(self._turned(x) for x in (q, k) if x is not None)
+        return given if len(given) == 2 else given[0]
+
+    def _turned(self, x: torch.Tensor | None) -> torch.Tensor | None:
+        """Between the model's order of axes and ours."""
+        return x if x is None or self.heads_first else x.transpose(1, 2)
 
 
 @dataclass
@@ -92,7 +102,7 @@ class Tap:
         modules = self._adapter.attention_layers(model)
         self._layer_of = {m: i for i, m in modules.items() if layers is None or i in layers}
         self._on_rotary, self._on_attention, self._on_cache = on_rotary, on_attention, on_cache
-        self._running: list[int] = []  # layers whose attention is being computed, innermost last
+        self._running: list[list[int]] = []  # [layer, its rotary calls so far] of attentions being computed
         self._undo: ExitStack | None = None
 
     def __enter__(self) -> Tap:
@@ -134,7 +144,7 @@ class Tap:
 
     def _enter_layer(self, module, args, kwargs):
         layer = self._layer_of[module]
-        self._running.append(layer)
+        self._running.append([layer, 0])
         if self._on_cache is None:
             return None
         caches = {name: kwargs[name] for name in CACHE_ARGUMENTS if kwargs.get(name) is not None}
@@ -152,19 +162,14 @@ class Tap:
                 return original(*args, **kwargs)
             given = signature.bind(*args, **kwargs)
             given.apply_defaults()
-            q, k, cos, sin = (given.arguments[name] for name in ("q", "k", "cos", "sin"))
+            layer, count = self._running[-1]
+            self._running[-1][1] += 1
+            q, k, cos, sin, heads_first = self._adapter.read_call(given.arguments, count)
             if cos.dim() != 3:
                 raise RopeError(f"cos of {cos.dim()} dimensions: positions in several sections are not supported")
-            heads_first = given.arguments.get("unsqueeze_dim", 1) == 1
-            call = RotaryCall(
-                q if heads_first else q.transpose(1, 2),
-                k if heads_first else k.transpose(1, 2),
-                cos,
-                sin,
-                heads_first,
-                lambda: original(*args, **kwargs),
-            )
-            return call.give_back(*self._on_rotary(self._running[-1], call))
+            call = RotaryCall(q, k, cos, sin, heads_first, lambda: original(*args, **kwargs))
+            call.q, call.k = call._turned(q), call._turned(k)
+            return call.give_back(*self._on_rotary(layer, call))
 
         return rotary
 
@@ -204,6 +209,8 @@ class LayerRotary:
     attention_factor: float
     scaling: float
     norm_after: float | None  # ε of a norm without weights between rotation and attention
+    own_keys: bool  # False: it attends to another layer's keys
+    shares_keys: bool  # so does another layer to its keys, or it to another's
 
     @property
     def pairs(self) -> int:
@@ -267,12 +274,11 @@ def frequency_buffers(model: nn.Module) -> list[tuple[nn.Module, str, float]]:
     return found
 
 
-def vector_layout(original: Callable, rotary_width: int, table_width: int) -> tuple[str, bool, int]:
-    """(layout, reversed, r) of a rotary function, found by turning unit vectors by a quarter."""
+def vector_layout(rotate: Callable, rotary_width: int, table_width: int) -> tuple[str, bool, int]:
+    """(layout, reversed, r) of rotate(q, cos, sin), found by turning unit vectors by a quarter."""
     unit = torch.eye(rotary_width)[None, None]  # [1, 1, T = lanes, D]
     zero, one = torch.zeros(1, rotary_width, table_width), torch.ones(1, rotary_width, table_width)
-    turned, _ = original(unit, unit.clone(), zero, one)
-    turned = turned[0, 0]
+    turned = rotate(unit, zero, one)[0, 0]
     passed = [i for i in range(rotary_width) if turned[i, i] == 1]  # lanes that no angle moves
     r = rotary_width - len(passed)
     if r < 2 or r % 2 or passed != list(range(r, rotary_width)):
@@ -326,15 +332,18 @@ def describe(model: nn.Module) -> dict[int, LayerRotary]:
 
 
 def _describe(model: nn.Module, adapter: Adapter) -> dict[int, LayerRotary]:
-    rotary_calls: dict[int, tuple] = {}
+    rotary_calls: dict[int, dict] = {}
     attention_calls: dict[int, tuple] = {}
 
     def on_rotary(layer: int, call: RotaryCall):
-        rotary_calls[layer] = (tuple(call.q.shape), tuple(call.k.shape), call.cos.clone(), call.sin.clone())
+        seen = rotary_calls.setdefault(layer, {"own_keys": False})
+        if call.q is not None:
+            seen.update(heads=call.q.shape[1], width=call.q.shape[-1], cos=call.cos.clone(), sin=call.sin.clone())
+        seen["own_keys"] |= call.k is not None
         return call.run()
 
     def on_attention(layer: int, call: AttentionCall):
-        attention_calls[layer] = (call.q.shape[-1], call.k.shape[-1], call.scaling)
+        attention_calls[layer] = (call.q.shape[-1], call.k.shape[-1], call.k.shape[1], call.scaling)
         return call.run()
 
     device = model.get_input_embeddings().weight.device
@@ -352,18 +361,34 @@ def _describe(model: nn.Module, adapter: Adapter) -> dict[int, LayerRotary]:
     buffers = frequency_buffers(model)
     modules = adapter.attention_layers(model)
     found = {}
-    for layer, (q_shape, k_shape, cos, sin) in sorted(rotary_calls.items()):
+    for layer, seen in sorted(rotary_calls.items()):
         if layer not in attention_calls:
             raise RopeError(f"layer {layer}: its attention call was not seen; this model needs an adapter")
-        head_dim, key_dim, scaling = attention_calls[layer]
+        head_dim, key_dim, key_heads, scaling = attention_calls[layer]
         if head_dim != key_dim or scaling is None:
             raise RopeError(f"layer {layer}: queries and keys of {head_dim} and {key_dim} lanes, scale {scaling}")
-        original = adapter.namespace(modules[layer])[adapter.rotary_function]
-        layout, backwards, r = vector_layout(original, q_shape[-1], cos.shape[-1])
+        function = adapter.namespace(modules[layer])[adapter.rotary_function]
+        cos, sin = seen["cos"], seen["sin"]
+        layout, backwards, r = vector_layout(
+            functools.partial(adapter.rotate, function), seen["width"], cos.shape[-1]
+        )
         owner, buffer, factor, form = _match(layer, cos[0], sin[0], buffers)
         found[layer] = LayerRotary(
-            layer, q_shape[1], k_shape[1], head_dim, r, layout, backwards, owner, buffer, form, factor, float(scaling),
-            adapter.norm_after_rotation(model),
+            layer=layer,
+            num_query_heads=seen["heads"],
+            num_kv_heads=key_heads,
+            head_dim=head_dim,
+            rotary_dim=r,
+            layout=layout,
+            reversed=backwards,
+            owner=owner,
+            buffer=buffer,
+            table_form=form,
+            attention_factor=factor,
+            scaling=float(scaling),
+            norm_after=adapter.norm_after_rotation(model),
+            own_keys=seen["own_keys"],
+            shares_keys=adapter.shares_keys(modules[layer]),
         )
         if found[layer].inv_freq().shape[0] * 2 != r:
             raise RopeError(f"layer {layer}: {found[layer].inv_freq().shape[0]} frequencies for {r} rotary lanes")
