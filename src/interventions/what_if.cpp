@@ -9,6 +9,7 @@
 #include "interventions/preview_bootstrap.hpp"
 #include "interventions/what_if_inputs.hpp"
 #include "profiler/error.hpp"
+#include "profiler/mean.hpp"
 
 namespace rope {
 namespace {
@@ -41,18 +42,6 @@ class CurrentChange : public HeadChanges {
  private:
   spectral::SplitRule split_;
   Wanted wanted_;
-};
-
-/// A mean that leaves missing values out.
-struct Mean {
-  double sum = 0;
-  std::int64_t count = 0;
-  void add(double value) {
-    if (std::isnan(value)) return;
-    sum += value;
-    ++count;
-  }
-  double value() const { return count > 0 ? sum / static_cast<double>(count) : PreviewValue::kNone; }
 };
 
 /// Scores of a task under one intervention, by example and head of the plan.

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <limits>
 
+#include "profiler/mean.hpp"
+
 namespace rope {
 namespace {
 
@@ -22,18 +24,6 @@ void for_blocks(const ProfileTask& task, std::size_t heads, F f) {
   for (std::int64_t first = 0; first < task.examples; first += rows)
     f(first, std::min(rows, task.examples - first));
 }
-
-/// A mean that leaves missing values out.
-struct Mean {
-  double sum = 0;
-  std::int64_t count = 0;
-  void add(double value) {
-    if (std::isnan(value)) return;
-    sum += value;
-    ++count;
-  }
-  double value() const { return count > 0 ? sum / static_cast<double>(count) : kNaN; }
-};
 
 std::vector<std::size_t> selected_rows(const ProfileReader& profile) {
   std::vector<std::size_t> rows;
