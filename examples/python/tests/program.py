@@ -15,7 +15,8 @@ REPOSITORY = Path(__file__).resolve().parents[3]
 
 @cache
 def rope_profiler() -> str:
-    """Path of the program: $ROPE_PROFILER, else the newest of the repository's builds; skips the test without one."""
+    """Path of the program: $ROPE_PROFILER, else the newest of the repository's builds; skips the test without
+    one."""
     given = os.environ.get("ROPE_PROFILER")
     if given:
         if not os.access(given, os.X_OK):
@@ -23,13 +24,17 @@ def rope_profiler() -> str:
         return given
     built = [path for path in REPOSITORY.glob("build/*/src/cli/rope-profiler") if os.access(path, os.X_OK)]
     if not built:
-        pytest.skip("NOT TESTED against the program: no build/*/src/cli/rope-profiler, and ROPE_PROFILER is not set")
+        pytest.skip(
+            "NOT TESTED against the program: no build/*/src/cli/rope-profiler, and ROPE_PROFILER is not set"
+        )
     return str(max(built, key=lambda path: path.stat().st_mtime))
 
 
 def run(*arguments: object) -> str:
     """Standard output of the program; a failure fails the test with what it said."""
-    done = subprocess.run([rope_profiler(), *map(str, arguments)], capture_output=True, text=True, timeout=120)
+    done = subprocess.run(
+        [rope_profiler(), *map(str, arguments)], capture_output=True, text=True, timeout=120
+    )
     assert done.returncode == 0, f"{arguments}: exit {done.returncode}\n{done.stdout}\n{done.stderr}"
     return done.stdout
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 
+import flash_like
 import tiny_models
 from rope_profiler_hf.apply import apply_intervention
 from rope_profiler_hf.architectures import adapter_of
@@ -36,7 +37,8 @@ KINDS = {"freeze": dict(operation="freeze"), "rescale": dict(operation="rescale"
 
 
 def seen(model, ids, change=None) -> dict[int, dict[str, torch.Tensor]]:
-    """Layer → content q and k [B, H, T, D] before the rotation, and logits [B, Hq, T, S] from what the attention got."""
+    """Layer → content q and k [B, H, T, D] before the rotation, and logits [B, Hq, T, S] from what the
+    attention got."""
     found: dict[int, dict] = {}
 
     def on_rotary(layer, call):
@@ -132,7 +134,8 @@ def test_the_weights_that_eager_reports_are_the_softmax_of_these_logits(name):
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("name", ALL)
 def test_what_is_not_selected_stays_bit_equal(name, kind):
-    """Layers before the first touched one, and unselected heads of a touched layer that gets the same input."""
+    """Layers before the first touched one, and unselected heads of a touched layer that gets the same
+    input."""
     model = tiny_models.make(name)
     ids = tiny_models.tokens(2, LENGTH)
     change = make(model, **KINDS[kind])
@@ -161,7 +164,9 @@ def test_leaving_the_block_leaves_the_model_as_it_was(name):
 
     def state():
         attributes = [(m, {k: v for k, v in vars(m).items() if k != "_buffers"}) for m in model.modules()]
-        return [{k: v for k, v in values.items() if isinstance(v, (int, float, str))} for _, values in attributes]
+        return [
+            {k: v for k, v in values.items() if isinstance(v, (int, float, str))} for _, values in attributes
+        ]
 
     with torch.no_grad():
         before = model(ids).logits
@@ -189,6 +194,23 @@ def test_sdpa_and_eager_agree(name, kind):
         with torch.no_grad(), apply_intervention(model, make(model, **KINDS[kind]), LENGTH):
             logits.append(model(ids).logits)
     torch.testing.assert_close(logits[0], logits[1], rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("name", ["llama", "qwen3", "phi3"])
+def test_an_implementation_like_flash_attention_agrees(name, kind):
+    ids = tiny_models.tokens(1, LENGTH)
+    logits = []
+    for attention in ("sdpa", flash_like.NAME):
+        model = tiny_models.make(name, attention, torch.bfloat16)
+        with torch.no_grad(), apply_intervention(model, make(model, **KINDS[kind]), LENGTH):
+            logits.append(model(ids).logits)
+            if attention == flash_like.NAME:
+                made = greedy(model, ids, 4)
+                full = model(made.sequences[:, :-1], use_cache=False).logits[:, LENGTH - 1 :]
+                have = torch.stack(made.logits, 1).float()
+                torch.testing.assert_close(have, full.float(), rtol=0.05, atol=0.3)
+    assert torch.equal(logits[0], logits[1])
 
 
 def greedy(model, ids, steps: int, mask=None, **options) -> torch.Tensor:
@@ -268,9 +290,7 @@ def test_left_padded_rows_equal_batch_one(name, kind):
 @pytest.mark.parametrize("kind", KINDS)
 def test_beams_keep_the_mask_of_their_row(kind):
     model = tiny_models.make("llama")
-    change = Intervention(
-        [(1, 1)], **KINDS[kind], pairs=lambda length, _: [0, 1, 2] if length > 15 else [0]
-    )
+    change = Intervention([(1, 1)], **KINDS[kind], pairs=lambda length, _: [0, 1, 2] if length > 15 else [0])
     lengths = [20, 13]
     rows = [tiny_models.tokens(1, length, seed=length) for length in lengths]
     ids = torch.cat([torch.nn.functional.pad(row, (20 - row.shape[1], 0)) for row in rows])
@@ -336,7 +356,11 @@ def test_two_interventions_at_once():
     freeze, rescale = Intervention([(1, 2)], "freeze", pairs=[0]), Intervention([(1, 2)], "rescale", 0.5, [1])
     results = []
     for outer, inner in ((freeze, rescale), (rescale, freeze)):
-        with torch.no_grad(), apply_intervention(model, outer, LENGTH), apply_intervention(model, inner, LENGTH):
+        with (
+            torch.no_grad(),
+            apply_intervention(model, outer, LENGTH),
+            apply_intervention(model, inner, LENGTH),
+        ):
             results.append(model(ids).logits)
     torch.testing.assert_close(results[0], results[1], rtol=1e-6, atol=1e-6)
     with torch.no_grad(), apply_intervention(model, freeze, LENGTH):

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import torch
 
+import flash_like
 import program
 import tiny_models
 from rope_profiler_hf import capture as capture_module
@@ -43,7 +44,12 @@ def read(path: Path, task: str = "needle") -> dict:
         group = {name: data[()] for name, data in file[f"tasks/{task}"].items()}
         model = dict(file["model"].attrs)
         inv_freq = file["model/inv_freq"][()] if "inv_freq" in file["model"] else None
-        return {**group, "model": model, "inv_freq": inv_freq, "coverage": file[f"tasks/{task}"].attrs["key_coverage"]}
+        return {
+            **group,
+            "model": model,
+            "inv_freq": inv_freq,
+            "coverage": file[f"tasks/{task}"].attrs["key_coverage"],
+        }
 
 
 def widen(stored: np.ndarray) -> np.ndarray:
@@ -69,7 +75,9 @@ def test_stored_vectors_are_what_enters_the_rotation(name, tmp_path):
     if name in ("dynamic", "longrope"):
         assert made["inv_freq"] is None
     else:
-        assert made["inv_freq"].shape == ((len(found), first.pairs) if name in ("gemma3", "gemma3n") else (first.pairs,))
+        assert made["inv_freq"].shape == (
+            (len(found), first.pairs) if name in ("gemma3", "gemma3n") else (first.pairs,)
+        )
     for example, one in enumerate(prompts()):
         tokens, offsets = encode(tokenizer, one)
         context, question = token_spans(one, offsets)
@@ -85,8 +93,10 @@ def test_stored_vectors_are_what_enters_the_rotation(name, tmp_path):
                 np.testing.assert_allclose(stored, vectors, rtol=1e-3, atol=1e-4)
 
 
-def projected(model, number: int, tokens: list[int], positions: dict[str, list[int]]) -> dict[str, np.ndarray]:
-    """"query" and "key" → [H, n, D] of a layer, by its projections and norms alone."""
+def projected(
+    model, number: int, tokens: list[int], positions: dict[str, list[int]]
+) -> dict[str, np.ndarray]:
+    """ "query" and "key" → [H, n, D] of a layer, by its projections and norms alone."""
     attention = adapter_of(model).attention_layers(model)[number]
     inputs = []
 
@@ -154,7 +164,8 @@ def test_the_program_understands_the_config_as_the_model_does(name, tmp_path):
 
 
 def positional_score(model, made: dict, example: int, window: int) -> float:
-    """Mean over used pairs of mean |S(m+1) − S(m)| / U (theory §4), head 2 of layer 1, by direct evaluation."""
+    """Mean over used pairs of mean |S(m+1) − S(m)| / U (theory §4), head 2 of layer 1, by direct
+    evaluation."""
     layer = describe(model)[1]
     omega = capture_module.example_frequencies(layer)
     if layer.rope_type() == "longrope":
@@ -164,9 +175,13 @@ def positional_score(model, made: dict, example: int, window: int) -> float:
     query = widen(made["query"][example, 1, 2])
     key = widen(made["key"][example, 1, 2 // (layer.num_query_heads // layer.num_kv_heads)])
     h = layer.pairs
-    a, b = (slice(0, h), slice(h, 2 * h)) if layer.layout == "half" else (slice(0, 2 * h, 2), slice(1, 2 * h, 2))
+    a, b = (
+        (slice(0, h), slice(h, 2 * h)) if layer.layout == "half" else (slice(0, 2 * h, 2), slice(1, 2 * h, 2))
+    )
     if layer.norm_after is not None:
-        query, key = self_check.rms_normalised(query, layer.norm_after), self_check.rms_normalised(key, layer.norm_after)
+        query, key = self_check.rms_normalised(query, layer.norm_after), self_check.rms_normalised(
+            key, layer.norm_after
+        )
     sign = -1 if layer.reversed else 1
     scores = []
     for q in query[made["query_position"][example] >= 0]:
@@ -193,17 +208,25 @@ def test_full_coverage_stores_every_key_up_to_the_last_query(tmp_path):
     for example in range(3):
         for slot, position in enumerate(sampled["key_position"][example]):
             if position >= 0:
-                assert np.array_equal(sampled["key"][example][:, :, slot], made["key"][example][:, :, position])
+                assert np.array_equal(
+                    sampled["key"][example][:, :, slot], made["key"][example][:, :, position]
+                )
 
 
 def test_chosen_layers_only(tmp_path):
     model = tiny_models.make("gemma3")
     whole = read(capture(model, tiny_tokenizer(), prompts(), tmp_path / "a.h5"))
-    some = read(capture(model, tiny_tokenizer(), prompts(), tmp_path / "b.h5", settings=CaptureSettings(layers=(0, 2))))
+    some = read(
+        capture(
+            model, tiny_tokenizer(), prompts(), tmp_path / "b.h5", settings=CaptureSettings(layers=(0, 2))
+        )
+    )
     assert list(some["layer"]) == [0, 2] and some["inv_freq"].ndim == 1
     assert np.array_equal(some["query"], whole["query"][:, [0, 2]])
     with pytest.raises(RopeError, match="layer 7 does not rotate"):
-        capture(model, tiny_tokenizer(), prompts(), tmp_path / "d.h5", settings=CaptureSettings(layers=(0, 7)))
+        capture(
+            model, tiny_tokenizer(), prompts(), tmp_path / "d.h5", settings=CaptureSettings(layers=(0, 7))
+        )
 
 
 def test_layers_of_two_shapes_are_two_files(tmp_path):
@@ -232,7 +255,9 @@ def test_grids_that_follow_the_length_are_checked_in_every_run(name, tmp_path, m
     made = read(capture(model, tiny_tokenizer(), mixed, tmp_path / "a.h5"))
     assert made["window"][1] <= 32 < made["window"][2] < made["window"][0]
     for number in range(3):
-        single = read(capture(tiny_models.make(name), tiny_tokenizer(), [mixed[number]], tmp_path / f"{number}.h5"))
+        single = read(
+            capture(tiny_models.make(name), tiny_tokenizer(), [mixed[number]], tmp_path / f"{number}.h5")
+        )
         slots = single["key"].shape[3]
         assert np.array_equal(single["query"][0], made["query"][number])
         assert np.array_equal(single["key"][0], made["key"][number][:, :, :slots])
@@ -282,7 +307,13 @@ def test_a_bfloat16_model_is_checked_in_float32_and_left_as_it_was(tmp_path):
     before = {name: value.clone() for name, value in model.state_dict().items()}
     capture(model, tiny_tokenizer(), prompts(), tmp_path / "c.h5")
     after = model.state_dict()
-    assert all(torch.equal(after[name], value) and after[name].dtype == value.dtype for name, value in before.items())
+    assert all(
+        torch.equal(after[name], value) and after[name].dtype == value.dtype for name, value in before.items()
+    )
+    model = tiny_models.make("qwen3", flash_like.NAME, torch.bfloat16)  # takes no float32
+    capture(model, tiny_tokenizer(), prompts(), tmp_path / "f.h5")
+    assert model.config._attn_implementation == flash_like.NAME
+    assert np.array_equal(read(tmp_path / "f.h5")["query"][:, 0], read(tmp_path / "c.h5")["query"][:, 0])
     model = tiny_models.make("qwen3").to(torch.bfloat16)  # its inv_freq too
     with pytest.raises(RopeError, match="inv_freq is torch.bfloat16"):
         capture(model, tiny_tokenizer(), prompts(), tmp_path / "d.h5")

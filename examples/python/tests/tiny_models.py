@@ -54,7 +54,8 @@ SPECS: dict[str, tuple[str, dict]] = {
     "dynamic": (
         "LlamaConfig",
         dict(
-            max_position_embeddings=32, rope_parameters={"rope_type": "dynamic", "rope_theta": 500.0, "factor": 2.0}
+            max_position_embeddings=32,
+            rope_parameters={"rope_type": "dynamic", "rope_theta": 500.0, "factor": 2.0},
         ),
     ),
     "qwen2": ("Qwen2Config", {}),
@@ -67,7 +68,11 @@ SPECS: dict[str, tuple[str, dict]] = {
     ),
     "gemma3": (
         "Gemma3TextConfig",
-        dict(head_dim=8, sliding_window=8, layer_types=["sliding_attention", "full_attention", "sliding_attention"]),
+        dict(
+            head_dim=8,
+            sliding_window=8,
+            layer_types=["sliding_attention", "full_attention", "sliding_attention"],
+        ),
     ),
     "phi3": ("Phi3Config", dict(rope_parameters={"rope_type": "default", "rope_theta": 500.0})),
     "longrope": (
@@ -92,7 +97,10 @@ SPECS: dict[str, tuple[str, dict]] = {
     # Its attention knows no key-value heads; a config that names some would describe another model.
     "gpt_neox": ("GPTNeoXConfig", dict(num_key_value_heads=4)),
     "phi": ("PhiConfig", {}),
-    "gpt_oss": ("GptOssConfig", dict(head_dim=8, num_local_experts=2, num_experts_per_tok=1, sliding_window=8)),
+    "gpt_oss": (
+        "GptOssConfig",
+        dict(head_dim=8, num_local_experts=2, num_experts_per_tok=1, sliding_window=8),
+    ),
     "nanochat": ("NanoChatConfig", {}),
     "gemma3n": (
         "Gemma3nTextConfig",
@@ -138,7 +146,9 @@ def config(name: str):
 def make(name: str, attention: str = "eager", dtype: torch.dtype = torch.float32):
     """A fresh model, the same weights for every attention implementation."""
     torch.manual_seed(sorted(SPECS | ODD).index(name))
-    model = transformers.AutoModelForCausalLM.from_config(config(name), attn_implementation=attention, dtype=dtype)
+    model = transformers.AutoModelForCausalLM.from_config(
+        config(name), attn_implementation=attention, dtype=dtype
+    )
     generator = torch.Generator().manual_seed(7)
     with torch.no_grad():
         for parameter in model.parameters():  # norms and biases too: they start as ones and zeros

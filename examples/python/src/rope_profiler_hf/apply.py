@@ -1,12 +1,13 @@
 """Runs a loaded model with an intervention: `with apply_intervention(model, intervention, prompt_length): …`.
 
-Query and key vectors are changed between the model's own rotary step and its attention, so every attention implementation
-sees the changed vectors, and a KV cache holds the right keys: decoding needs nothing more. Leaving the block leaves the
-model as it was.
+Query and key vectors are changed between the model's own rotary step and its attention, so every attention
+implementation sees the changed vectors, and a KV cache holds the right keys: decoding needs nothing more.
+Leaving the block leaves the model as it was.
 
-Rescale multiplies the chosen query lanes as they enter the attention. Freeze leaves the chosen pairs of a head unrotated, in its queries and in its
-copy of the keys: in the touched layers every query head then has keys of its own, so their cached keys grow by
-num_query_heads / num_kv_heads (values do not, except in static caches).
+Rescale multiplies the chosen query lanes as they enter the attention. Freeze leaves the chosen pairs of a
+head unrotated, in its queries and in its copy of the keys: in the touched layers every query head then has
+keys of its own, so their cached keys grow by num_query_heads / num_kv_heads (values do not, except in static
+caches).
 """
 
 from __future__ import annotations
@@ -37,10 +38,10 @@ def apply_intervention(
 ) -> Iterator[nn.Module]:
     """The model with the intervention, inside a `with` block; mask and strengths stay fixed in it.
 
-    prompt_length: tokens of the prompt without padding, for all rows of a batch or one number per row; H(M) follows from
-    it and stays for the whole generation. Where generation multiplies the rows (beams), the copies of a row are beside
-    each other, as transformers makes them.
-    Raises InterventionError where the intervention was made for another model or not for this length.
+    prompt_length: tokens of the prompt without padding, for all rows of a batch or one number per row; H(M)
+    follows from it and stays for the whole generation. Where generation multiplies the rows (beams), the
+    copies of a row are beside each other, as transformers makes them. Raises InterventionError where the
+    intervention was made for another model or not for this length.
     """
     lengths = [prompt_length] if isinstance(prompt_length, int) else [int(length) for length in prompt_length]
     if not lengths:
@@ -77,7 +78,8 @@ def apply_intervention(
 
 @dataclass
 class LayerEdit:
-    """The change of one layer for P prompt lengths (1, or one per row). Heads are the n that any row changes."""
+    """The change of one layer for P prompt lengths (1, or one per row). Heads are the n that any row
+    changes."""
 
     layer: LayerRotary
     heads: torch.Tensor  # [n]
@@ -147,7 +149,8 @@ class LayerEdit:
             key_heads = heads if call.k.shape[1] == self.layer.num_query_heads else heads // self.group
             self._key_content = (call.k[:, key_heads] * factor, still)
             if not self.expands or k.shape[-1] == self.layer.head_dim:
-                k = self.own_keys(k)  # else these are rotary lanes alone, the tail joins them first: see _OwnKeys
+                k = self.own_keys(k)
+            # else these are rotary lanes alone, which the tail joins first: see _OwnKeys
         return q, k
 
     def _unturned(self, rotated: torch.Tensor, content: torch.Tensor, still: torch.Tensor) -> torch.Tensor:
@@ -157,14 +160,16 @@ class LayerEdit:
         return rotated
 
     def own_keys(self, k: torch.Tensor) -> torch.Tensor:
-        """Rotated keys [B, Hkv or Hq, T, D] of the last rotary call → [B, Hq, T, D] with the chosen heads' frozen."""
+        """Rotated keys [B, Hkv or Hq, T, D] of the last rotary call → [B, Hq, T, D] with the chosen heads'
+        frozen."""
         heads = self.heads.to(k.device)
         own = k if k.shape[1] == self.layer.num_query_heads else k.repeat_interleave(self.group, dim=1)
         own[:, heads] = self._unturned(own[:, heads], *self._key_content)
         return own
 
     def attend(self, call: AttentionCall):
-        """The attention with rescaled queries, and with a value head for every key head where freezing made more."""
+        """The attention with rescaled queries, and with a value head for every key head where freezing made
+        more."""
         if self.scale is not None:
             r, heads = self.layer.rotary_dim, self.heads.to(call.q.device)
             scale = self._rows("scale", call.q.shape[0], call.q.device)
@@ -189,8 +194,8 @@ class LayerEdit:
 
 
 class _OwnKeys:
-    """A layer's KV cache that is given a key head for every query head, and value heads too where it is preallocated
-    with one number of heads for both."""
+    """A layer's KV cache that is given a key head for every query head, and value heads too where it is
+    preallocated with one number of heads for both."""
 
     def __init__(self, cache, edit: LayerEdit):
         self._cache, self._edit = cache, edit
@@ -214,11 +219,13 @@ def check_model(
     lengths: list[int],
     check_name: bool,
 ) -> None:
-    """Refuses an intervention for another model: name, number of layers, layout, or frequencies off by more than 1e-4."""
+    """Refuses an intervention for another model: name, number of layers, layout, or frequencies off by more
+    than 1e-4."""
     name = model_name(model)
     if check_name and name and intervention.model_name and name != intervention.model_name:
         raise InterventionError(
-            f"made for model {intervention.model_name!r}, this one is {name!r} (check_name=False where they are the same)"
+            f"made for model {intervention.model_name!r}, this one is {name!r} "
+            "(check_name=False where they are the same)"
         )
     for layer in intervention.layers():
         if layer not in rotary:
@@ -241,12 +248,15 @@ def check_model(
     for number, head in intervention.heads:
         layer, entry = rotary[number], identity.entry(number, head)
         if layer.layout != identity.rope_layout:
-            raise InterventionError(f"made for rope layout {identity.rope_layout}, this model has {layer.layout}")
+            raise InterventionError(
+                f"made for rope layout {identity.rope_layout}, this model has {layer.layout}"
+            )
         if not 0 <= head < layer.num_query_heads:
             raise InterventionError(f"head {number}.{head}: the layer has {layer.num_query_heads} heads")
         if identity.query_heads.get(number, layer.num_query_heads) != layer.num_query_heads:
             raise InterventionError(
-                f"layer {number}: made for {identity.query_heads[number]} query heads, this model has {layer.num_query_heads}"
+                f"layer {number}: made for {identity.query_heads[number]} query heads, "
+                f"this model has {layer.num_query_heads}"
             )
         if entry is None:
             raise InterventionError(f"head {number}.{head}: the file states no frequencies for it")
@@ -258,7 +268,9 @@ def check_model(
                     _compare(number, np.asarray(entry.inv_freq_by_window[length]), model, layer, [length])
 
 
-def _compare(number: int, stated: np.ndarray, model: nn.Module, layer: LayerRotary, lengths: list[int]) -> None:
+def _compare(
+    number: int, stated: np.ndarray, model: nn.Module, layer: LayerRotary, lengths: list[int]
+) -> None:
     """stated: [h] or [Hq, h], NaN where nothing is said."""
     if layer.rope_type() in LENGTH_DEPENDENT:
         config = adapter_of(model).text_config(model)

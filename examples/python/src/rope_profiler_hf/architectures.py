@@ -1,9 +1,10 @@
-"""Where a model's rotary attention is: one adapter per family, with a default that suits nearly all of transformers.
+"""Where a model's rotary attention is: one adapter per family, with a default that suits nearly all of
+transformers.
 
-The default adapter needs attention modules whose forward calls a module-level function `apply_rotary_pos_emb(q, k, cos,
-sin)` and hands the result to `ALL_ATTENTION_FUNCTIONS.get_interface(...)`: Llama, Qwen2/3, Mistral, Gemma 1/2/3, Phi,
-Phi-3, OLMo 1/2/3, SmolLM3, Granite, Cohere, GLM, GPT-NeoX, gpt-oss and their kin. For another family derive from Adapter
-and `register` it under its model_type.
+The default adapter needs attention modules whose forward calls a module-level function
+`apply_rotary_pos_emb(q, k, cos, sin)` and hands the result to `ALL_ATTENTION_FUNCTIONS.get_interface(...)`:
+Llama, Qwen2/3, Mistral, Gemma 1/2/3, Phi, Phi-3, OLMo 1/2/3, SmolLM3, Granite, Cohere, GLM, GPT-NeoX, gpt-oss
+and their kin. For another family derive from Adapter and `register` it under its model_type.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ from torch import nn
 
 
 class RopeError(RuntimeError):
-    """Something about the model, the prompts or a file that makes the work impossible; its text is one line."""
+    """Something about the model, the prompts or a file that makes the work impossible; its text is one
+    line."""
 
 
 class Adapter:
@@ -62,8 +64,8 @@ class Adapter:
         return dict(sorted(found.items()))
 
     def read_call(self, arguments: dict, count: int) -> tuple:
-        """(q or None, k or None, cos, sin, whether heads come before tokens) of a rotary call; `arguments` by name, `count`
-        calls came before it in this run of the layer."""
+        """(q or None, k or None, cos, sin, whether heads come before tokens) of a rotary call; `arguments` by
+        name, `count` calls came before it in this run of the layer."""
         heads_first = arguments.get("unsqueeze_dim", 1) == 1
         return arguments["q"], arguments["k"], arguments["cos"], arguments["sin"], heads_first
 
@@ -76,8 +78,8 @@ class Adapter:
         return False
 
     def norm_after_rotation(self, model: nn.Module) -> float | None:
-        """ε of a root-mean-square norm without weights between rotation and attention, or None. Caches hold the vectors
-        before it; rope-profiler applies it on reading."""
+        """ε of a root-mean-square norm without weights between rotation and attention, or None. Caches hold
+        the vectors before it; rope-profiler applies it on reading."""
         return None
 
     def model_type(self, model: nn.Module) -> str:
@@ -93,26 +95,13 @@ def register(model_type: str, adapter: Adapter) -> None:
 
 
 class _NanoChat(Adapter):
-    def read_call(self, arguments: dict, count: int) -> tuple:
-        """(q or None, k or None, cos, sin, whether heads come before tokens) of a rotary call; `arguments` by name, `count`
-        calls came before it in this run of the layer."""
-        heads_first = arguments.get("unsqueeze_dim", 1) == 1
-        return arguments["q"], arguments["k"], arguments["cos"], arguments["sin"], heads_first
-
-    def rotate(self, function, q, cos, sin):
-        """Rotated q [1, 1, T, D] by the model's own function, for tables [1, T, w]."""
-        return function(q, q.clone(), cos, sin)[0]
-
-    def shares_keys(self, attention: nn.Module) -> bool:
-        """Whether another layer attends to this layer's keys, or this layer to another's."""
-        return False
-
     def norm_after_rotation(self, model: nn.Module) -> float | None:
         return float(self.text_config(model).rms_norm_eps)
 
 
 class _SeparateCalls(Adapter):
-    """Gemma 3n and Gemma 4: apply_rotary_pos_emb(x, cos, sin) once for q, then for k in layers with keys of their own."""
+    """Gemma 3n and Gemma 4: apply_rotary_pos_emb(x, cos, sin) once for q, then for k in layers with keys of
+    their own."""
 
     def read_call(self, arguments: dict, count: int) -> tuple:
         x, heads_first = arguments["x"], arguments.get("unsqueeze_dim", 1) == 1
@@ -137,13 +126,17 @@ def adapter_of(model: nn.Module) -> Adapter:
 
 
 def model_name(model: nn.Module) -> str:
-    """What the model calls itself: rope_profiler_name where its loader set it, a GGUF file's name, the name of its folder,
-    or its name on the hub; "" for a model made from a config."""
+    """What the model calls itself: rope_profiler_name where its loader set it, a GGUF file's name, the name
+    of its folder, or its name on the hub; "" for a model made from a config."""
     given = getattr(model, "rope_profiler_name", None)
     if given:
         return str(given)
     quantization = getattr(model.config, "quantization_config", None)
-    file = quantization.get("gguf_file") if isinstance(quantization, dict) else getattr(quantization, "gguf_file", None)
+    file = (
+        quantization.get("gguf_file")
+        if isinstance(quantization, dict)
+        else getattr(quantization, "gguf_file", None)
+    )
     if file:
         return Path(file).stem
     name = str(getattr(model.config, "_name_or_path", "") or "")

@@ -1,9 +1,11 @@
-"""The activation cache on disk (docs/activation-format.md), written so that an interruption costs one example at most.
+"""The activation cache on disk (docs/activation-format.md), written so that an interruption costs one example
+at most.
 
-Everything but the vectors is known before the model runs: ids, positions, windows, shapes. So the HDF5 file is made whole
-first, with contiguous datasets at fixed places, and closed; vectors then go straight to their places in it, and a byte per
-example, in a file beside it, says which are there. Nothing of HDF5's own structure is touched again: whenever the process
-is killed, what is on disk is a valid file. It carries the name OUTPUT.partial-capture until it is complete.
+Everything but the vectors is known before the model runs: ids, positions, windows, shapes. So the HDF5 file
+is made whole first, with contiguous datasets at fixed places, and closed; vectors then go straight to their
+places in it, and a byte per example, in a file beside it, says which are there. Nothing of HDF5's own
+structure is touched again: whenever the process is killed, what is on disk is a valid file. It carries the
+name OUTPUT.partial-capture until it is complete.
 """
 
 from __future__ import annotations
@@ -92,7 +94,15 @@ def write_structure(
         file.attrs["format_version"] = 1
         file.attrs["created_by"] = created_by
         group = file.create_group("model")
-        for name in ("name", "num_layers", "num_query_heads", "num_kv_heads", "head_dim", "rope_layout", "config"):
+        for name in (
+            "name",
+            "num_layers",
+            "num_query_heads",
+            "num_kv_heads",
+            "head_dim",
+            "rope_layout",
+            "config",
+        ):
             group.attrs[name] = getattr(model, name)
         group.attrs["query_rotation"] = group.attrs["key_rotation"] = "pre"
         if model.reversed:
@@ -162,7 +172,8 @@ class CacheWriter:
         return self._done[self._first[task] + example] == 1
 
     def write(self, task: str, axis: str, example: int, layer_slot: int, vectors: np.ndarray) -> None:
-        """vectors [H, n, D] of 16 bits, n ≤ the slots of the axis ("query" or "key"); unused slots stay as they are."""
+        """vectors [H, n, D] of 16 bits, n ≤ the slots of the axis ("query" or "key"); unused slots stay as
+        they are."""
         offset, shape = self._places[task, axis]
         _, layers, heads, slots, lanes = shape
         if vectors.itemsize != 2 or vectors.shape[::2] != (heads, lanes) or vectors.shape[1] > slots:
@@ -217,7 +228,8 @@ def stored_settings(partial: Path) -> str | None:
 
 
 def begin(output: Path, force: bool, settings: str, write: Callable[[Path], None]) -> CacheWriter:
-    """Opens the partial file of an interrupted capture with the same settings, or makes one with write(path)."""
+    """Opens the partial file of an interrupted capture with the same settings, or makes one with
+    write(path)."""
     partial = partial_path(output)
     if partial.exists():
         if stored_settings(partial) == settings:
@@ -238,4 +250,3 @@ def begin(output: Path, force: bool, settings: str, write: Callable[[Path], None
     finally:
         aside.unlink(missing_ok=True)
     return CacheWriter(partial)
-

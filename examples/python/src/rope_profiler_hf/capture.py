@@ -32,7 +32,7 @@ LONGEST_WINDOW = 1 << 24
 
 @dataclass(frozen=True)
 class CaptureSettings:
-    """What is stored. queries, keys: tokens per example; full_coverage: all keys up to the last query instead."""
+    """What is stored. queries, keys: tokens per example; full_coverage: all keys up to the last query."""
 
     queries: int = 4
     keys: int = 16
@@ -63,7 +63,14 @@ def prepare(tokenizer, prompts: Iterable[Prompt], settings: CaptureSettings) -> 
         tokens, offsets = encode(tokenizer, prompt)
         context, question = token_spans(prompt, offsets)
         query, key = choose_tokens(
-            prompt.task, prompt.id, question, context, settings.queries, settings.keys, settings.protocol, settings.seed
+            prompt.task,
+            prompt.id,
+            question,
+            context,
+            settings.queries,
+            settings.keys,
+            settings.protocol,
+            settings.seed,
         )
         where = f"task {prompt.task!r}, id {prompt.id!r}"
         if not query:
@@ -93,10 +100,12 @@ def capture(
     force: bool = False,
     say=lambda text: None,
 ) -> Path:
-    """Writes the cache of `prompts` at `output` and returns its path. Takes up an interrupted run of the same settings.
+    """Writes the cache of `prompts` at `output` and returns its path. Takes up an interrupted run of the same
+    settings.
 
-    Raises RopeError where the model cannot be captured, where the first example does not reproduce the model's own
-    attention logits (self_check.py), or where the output exists and force is false. say(text): progress.
+    Raises RopeError where the model cannot be captured, where the first example does not reproduce the
+    model's own attention logits (self_check.py), or where the output exists and force is false. say(text):
+    progress.
     """
     output = Path(output)
     if output.exists() and not force:
@@ -108,11 +117,13 @@ def capture(
     for layer in layers.values():
         if layer.inv_freq().dtype != torch.float32:
             raise RopeError(
-                f"layer {layer.layer}: inv_freq is {layer.inv_freq().dtype}: load the model in its element type "
-                "instead of converting it, so that its frequencies stay float32"
+                f"layer {layer.layer}: inv_freq is {layer.inv_freq().dtype}: load the model in its element "
+                "type instead of converting it, so that its frequencies stay float32"
             )
     say("checking the first example in float32")
-    error = check_example(model, layers, examples[0].tokens, examples[0].query, examples[0].key, settings.dtype)
+    error = check_example(
+        model, layers, examples[0].tokens, examples[0].query, examples[0].key, settings.dtype
+    )
     say(f"first example agrees with the model's attention logits ({error:.2f} of the tolerance)")
 
     header = cache_model(model, layers, name or model_name(model) or adapter_of(model).model_type(model))
@@ -128,7 +139,14 @@ def capture(
 
     def write(path: Path) -> None:
         cache_file.write_structure(
-            path, header, list(tasks.values()), list(layers), settings.dtype, settings.full_coverage, created_by, key
+            path,
+            header,
+            list(tasks.values()),
+            list(layers),
+            settings.dtype,
+            settings.full_coverage,
+            created_by,
+            key,
         )
 
     with cache_file.begin(output, force, key, write) as writer:
@@ -147,17 +165,21 @@ def stored_layers(found: dict[int, LayerRotary], wanted: tuple[int, ...] | None)
     if wanted is not None:
         missing = sorted(set(wanted) - set(found))
         if missing:
-            raise RopeError(f"--layers: layer {missing[0]} does not rotate, has no keys of its own or does not exist")
+            raise RopeError(
+                f"--layers: layer {missing[0]} does not rotate, has no keys of its own or does not exist"
+            )
         found = {layer: found[layer] for layer in sorted(set(wanted))}
     shapes: dict[tuple, list[int]] = {}
     for number, layer in found.items():
         shape = (layer.num_query_heads, layer.num_kv_heads, layer.head_dim, layer.layout, layer.reversed)
         shapes.setdefault(shape, []).append(number)
     if len(shapes) > 1:
-        kinds = "; ".join(f"{shape}: layers {','.join(map(str, numbers))}" for shape, numbers in shapes.items())
+        kinds = "; ".join(
+            f"{shape}: layers {','.join(map(str, numbers))}" for shape, numbers in shapes.items()
+        )
         raise RopeError(
-            f"layers of different shapes (query heads, key heads, lanes, layout, reversed) belong in files of their "
-            f"own: use --layers. {kinds}"
+            "layers of different shapes (query heads, key heads, lanes, layout, reversed) belong in files of "
+            f"their own: use --layers. {kinds}"
         )
     return found
 
@@ -190,7 +212,9 @@ def stored_frequencies(layers: dict[int, LayerRotary], num_layers: int) -> np.nd
         return first
     width = {len(row) for row in rows.values()}
     if len(width) > 1:
-        raise RopeError("layers with different numbers of rotary pairs belong in files of their own: use --layers")
+        raise RopeError(
+            "layers with different numbers of rotary pairs belong in files of their own: use --layers"
+        )
     table = np.zeros((num_layers, width.pop()))  # rows of layers that are not stored are not read
     for number, row in rows.items():
         table[number] = row
@@ -200,7 +224,7 @@ def stored_frequencies(layers: dict[int, LayerRotary], num_layers: int) -> np.nd
 def resume_key(
     model: nn.Module, header: cache_file.CacheModel, examples: list[Example], settings: CaptureSettings
 ) -> str:
-    """JSON text that is equal for runs that would write the same file: settings, and digests of model and prompts."""
+    """JSON text, equal for runs that would write the same file: settings, digests of model and prompts."""
     weights = hashlib.sha256()
     for name, parameter in model.named_parameters():
         sample = parameter.detach().flatten()[:: max(1, parameter.numel() // 256)].float().cpu().numpy()
@@ -221,16 +245,23 @@ def resume_key(
 
 
 def store_example(
-    model: nn.Module, layers: dict[int, LayerRotary], example: Example, dtype: str, writer: cache_file.CacheWriter
+    model: nn.Module,
+    layers: dict[int, LayerRotary],
+    example: Example,
+    dtype: str,
+    writer: cache_file.CacheWriter,
 ) -> None:
-    """Runs one example and writes its vectors layer by layer, each time checking what the layer rotated with."""
+    """Runs one example and writes its vectors layer by layer, each time checking what the layer rotated
+    with."""
     slots = {layer: slot for slot, layer in enumerate(layers)}
     window = len(example.tokens)
 
     def store(layer: int, query: torch.Tensor, key: torch.Tensor) -> None:
         where = f"task {example.task!r}, id {example.id!r}, layer {layer}"
         for axis, vectors in (("query", query), ("key", key)):
-            writer.write(example.task, axis, example.index, slots[layer], as_numpy(rounded(vectors, dtype, where)))
+            writer.write(
+                example.task, axis, example.index, slots[layer], as_numpy(rounded(vectors, dtype, where))
+            )
 
     recorder = Recorder(model, layers, example.query, example.key, store)
     run(model, example.tokens, recorder)
@@ -255,12 +286,13 @@ def check_grid(model: nn.Module, layer: LayerRotary, window: int) -> None:
     have = example_frequencies(layer)
     if want.shape != have.shape or not np.allclose(have, want, rtol=1e-5, atol=0):
         raise RopeError(
-            f"layer {layer.layer}: its {layer.rope_type()} frequencies for {window} tokens are not those of the config"
+            f"layer {layer.layer}: its {layer.rope_type()} frequencies for {window} tokens "
+            "are not those of the config"
         )
 
 
 def parse_layers(text: str) -> tuple[int, ...]:
-    """"0-3,7" → (0, 1, 2, 3, 7)"""
+    """ "0-3,7" → (0, 1, 2, 3, 7)"""
     numbers: set[int] = set()
     try:
         for part in text.split(","):
@@ -291,20 +323,36 @@ def parser() -> argparse.ArgumentParser:
         epilog="An interrupted capture goes on when the same command is given again.",
     )
     made.add_argument("model", help="folder or hub name of a model, a .gguf file, or smollm2")
-    made.add_argument("prompts", help="prompts, one JSON object per line: id, task, text or messages, context, question")
+    made.add_argument(
+        "prompts", help="prompts, one JSON object per line: id, task, text or messages, context, question"
+    )
     made.add_argument("-o", "--output", required=True, help="the cache, an HDF5 file")
     made.add_argument("--name", help="the model's name in the cache (default: its folder, file or hub name)")
     made.add_argument("--gguf-file", help="GGUF file inside the model's folder")
     made.add_argument("--tasks", default="*", help="only tasks whose name matches this pattern")
-    made.add_argument("--queries", type=positive, default=4, help="query tokens per example, of the question [4]")
+    made.add_argument(
+        "--queries", type=positive, default=4, help="query tokens per example, of the question [4]"
+    )
     made.add_argument("--keys", type=positive, default=16, help="key tokens per example, of the context [16]")
-    made.add_argument("--protocol", default="p1", help="name of the protocol, hashed into the choice of tokens [p1]")
-    made.add_argument("--seed", type=int, default=20260910, help="seed, hashed into the choice of tokens [20260910]")
-    made.add_argument("--full-coverage", action="store_true", help="store the keys of all tokens up to the last query")
-    made.add_argument("--dtype", choices=list(ELEMENTS), default="float16", help="element type of the cache [float16]")
-    made.add_argument("--layers", type=parse_layers, help="layers to store, such as 0-3,7 (default: all that rotate)")
+    made.add_argument(
+        "--protocol", default="p1", help="name of the protocol, hashed into the choice of tokens [p1]"
+    )
+    made.add_argument(
+        "--seed", type=int, default=20260910, help="seed, hashed into the choice of tokens [20260910]"
+    )
+    made.add_argument(
+        "--full-coverage", action="store_true", help="store the keys of all tokens up to the last query"
+    )
+    made.add_argument(
+        "--dtype", choices=list(ELEMENTS), default="float16", help="element type of the cache [float16]"
+    )
+    made.add_argument(
+        "--layers", type=parse_layers, help="layers to store, such as 0-3,7 (default: all that rotate)"
+    )
     made.add_argument("--model-dtype", default="float32", choices=["float32", "bfloat16", "float16"])
-    made.add_argument("--attention", help="attention of transformers to run with: eager, sdpa, flash_attention_2, …")
+    made.add_argument(
+        "--attention", help="attention of transformers to run with: eager, sdpa, flash_attention_2, …"
+    )
     made.add_argument("--device", default="cpu", help="cpu, cuda, cuda:1, … [cpu]")
     made.add_argument("--force", action="store_true", help="replace an existing output")
     made.add_argument("-q", "--quiet", action="store_true", help="no progress")

@@ -11,7 +11,8 @@ ELEMENTS = {"float16": torch.float16, "bfloat16": torch.bfloat16}
 
 
 def rounded(vectors: torch.Tensor, dtype: str, where: str) -> torch.Tensor:
-    """float32 vectors in the cache's element type. Raises RopeError, naming `where`, for what it cannot hold."""
+    """float32 vectors in the cache's element type. Raises RopeError, naming `where`, for what it cannot
+    hold."""
     if not bool(torch.isfinite(vectors).all()):
         raise RopeError(f"{where}: the model gives non-finite vectors")
     made = vectors.to(ELEMENTS[dtype])
@@ -22,4 +23,8 @@ def rounded(vectors: torch.Tensor, dtype: str, where: str) -> torch.Tensor:
 
 def as_numpy(vectors: torch.Tensor) -> np.ndarray:
     """float16 numbers, or the bits of bfloat16 as uint16."""
-    return vectors.numpy() if vectors.dtype == torch.float16 else vectors.view(torch.int16).numpy().view(np.uint16)
+    return (
+        vectors.numpy()
+        if vectors.dtype == torch.float16
+        else vectors.view(torch.int16).numpy().view(np.uint16)
+    )

@@ -1,4 +1,5 @@
-"""Frequencies that follow the length of the run, from the config alone (float64), as rope-profiler takes them."""
+"""Frequencies that follow the length of the run, from the config alone (float64), as rope-profiler takes
+them."""
 
 from __future__ import annotations
 
@@ -10,7 +11,8 @@ LENGTH_DEPENDENT = ("dynamic", "longrope")
 
 
 def config_grid(config, kind: str, window: int) -> np.ndarray:
-    """[h] float64 for a run of `window` tokens. kind: layer kind where the config has one entry per kind, else ""."""
+    """[h] float64 for a run of `window` tokens. kind: layer kind where the config has one entry per kind,
+    else ""."""
     parameters = config.rope_parameters
     if kind:
         parameters = parameters[kind]

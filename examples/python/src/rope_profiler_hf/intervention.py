@@ -1,4 +1,5 @@
-"""One change of a model: which heads, which rotary pairs for a prompt's length, rescaled or frozen (theory §7)."""
+"""One change of a model: which heads, which rotary pairs for a prompt's length, rescaled or frozen (theory
+§7)."""
 
 from __future__ import annotations
 
@@ -18,9 +19,11 @@ class InterventionError(RopeError):
 
 @dataclass(frozen=True)
 class FrequencyEntry:
-    """The frequencies of some layers as a plan states them. inv_freq: [h], or None where a grid belongs to each window.
+    """The frequencies of some layers as a plan states them. inv_freq: [h], or None where a grid belongs to
+    each window.
 
-    steps: (length, pairs), rising: the first `pairs` frequencies in falling order are H(M) from that length on.
+    steps: (length, pairs), rising: the first `pairs` frequencies in falling order are H(M) from that length
+    on.
     """
 
     layers: tuple[int, ...]
@@ -63,7 +66,8 @@ class ModelIdentity:
 
 @dataclass(frozen=True)
 class LayerPairs:
-    """The pairs of some heads of a layer for one prompt length, and the layer's frequencies then (frozen ones 0)."""
+    """The pairs of some heads of a layer for one prompt length, and the layer's frequencies then (frozen ones
+    0)."""
 
     layer: int
     heads: tuple[int, ...]
@@ -86,7 +90,8 @@ class Intervention:
     Intervention(heads=[(3, 1)], operation="rescale", alpha=0.5, pairs=range(10))
     Intervention(heads=[(3, 1)], operation="freeze", pairs=lambda prompt_length, layer: [0, 1, 2])
 
-    pairs: the pair indexes, or a function of (prompt length, layer) that gives them; a plan's own rule otherwise.
+    pairs: the pair indexes, or a function of (prompt length, layer) that gives them; a plan's own rule
+    otherwise.
     """
 
     heads: tuple[Head, ...]
@@ -118,12 +123,16 @@ class Intervention:
         if self.model is not None:
             for layer, head in heads:
                 if layer >= self.model.num_layers:
-                    raise InterventionError(f"head {layer}.{head}: the model has {self.model.num_layers} layers")
+                    raise InterventionError(
+                        f"head {layer}.{head}: the model has {self.model.num_layers} layers"
+                    )
 
     @classmethod
     def from_arrays(cls, arrays: dict[int, tuple[np.ndarray, np.ndarray]], **given) -> Intervention:
         """arrays: layer → (query_scale [Hq, h], frequency [Hq, h]); a frequency of 0 is a frozen pair."""
-        heads = tuple((layer, head) for layer, (scale, _) in sorted(arrays.items()) for head in range(len(scale)))
+        heads = tuple(
+            (layer, head) for layer, (scale, _) in sorted(arrays.items()) for head in range(len(scale))
+        )
         return cls(heads=heads, operation="arrays", arrays=arrays, **given)
 
     def layers(self) -> list[int]:
@@ -150,13 +159,14 @@ class Intervention:
             why = "no frequencies" if entry is None else f"{entry.rope_type} frequencies follow the length"
             lengths = ", ".join(map(str, sorted(self.listed)))[:80] or "none"
             raise InterventionError(
-                f"prompt of {prompt_length} tokens, head {layer}.{head}: {why}, only listed lengths are possible ({lengths})"
+                f"prompt of {prompt_length} tokens, head {layer}.{head}: {why}, "
+                f"only listed lengths are possible ({lengths})"
             )
         return found
 
     def changes(self, prompt_length: int, shapes: dict[int, tuple[int, int]]) -> dict[int, LayerChange]:
-        """Layer → LayerChange for a prompt of this many tokens. shapes: layer → (query heads, pairs) of the model.
-        Layers where nothing changes are left out."""
+        """Layer → LayerChange for a prompt of this many tokens. shapes: layer → (query heads, pairs) of the
+        model. Layers where nothing changes are left out."""
         if not 2 <= prompt_length:
             raise InterventionError(f"prompt_length {prompt_length}: expected at least 2")
         if self.arrays is not None:
@@ -183,7 +193,9 @@ class Intervention:
                 change.query_scale[head, list(chosen)] = self.alpha
         return made
 
-    def _array_changes(self, prompt_length: int, shapes: dict[int, tuple[int, int]]) -> dict[int, LayerChange]:
+    def _array_changes(
+        self, prompt_length: int, shapes: dict[int, tuple[int, int]]
+    ) -> dict[int, LayerChange]:
         if self.prompt_length is not None and prompt_length != self.prompt_length:
             raise InterventionError(
                 f"prompt of {prompt_length} tokens: this file holds for prompts of {self.prompt_length}"
@@ -193,6 +205,8 @@ class Intervention:
             if layer not in shapes:
                 raise InterventionError(f"layer.{layer}: the layer does not rotate or does not exist")
             if scale.shape != shapes[layer]:
-                raise InterventionError(f"layer.{layer}: arrays of {scale.shape}, the model needs {shapes[layer]}")
+                raise InterventionError(
+                    f"layer.{layer}: arrays of {scale.shape}, the model needs {shapes[layer]}"
+                )
             made[layer] = LayerChange(scale, frequency == 0)
         return made

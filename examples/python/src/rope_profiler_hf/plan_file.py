@@ -1,7 +1,7 @@
 """Reads plan.json and the adapter files of `rope-profiler apply` (json, safetensors, npz) into Interventions.
 
-Every file is hostile: unknown schemas, NaN, numbers out of range and values of the wrong kind are refused in one line that
-names the file and the place.
+Every file is hostile: unknown schemas, NaN, numbers out of range and values of the wrong kind are refused in
+one line that names the file and the place.
 """
 
 from __future__ import annotations
@@ -14,7 +14,13 @@ from typing import Any
 
 import numpy as np
 
-from rope_profiler_hf.intervention import FrequencyEntry, Intervention, InterventionError, LayerPairs, ModelIdentity
+from rope_profiler_hf.intervention import (
+    FrequencyEntry,
+    Intervention,
+    InterventionError,
+    LayerPairs,
+    ModelIdentity,
+)
 
 PLAN_SCHEMA = "rope-profiler/plan-1"
 ADAPTER_SCHEMA = "rope-profiler/adapter-1"
@@ -153,7 +159,9 @@ def _frequencies(reader: _Reader) -> tuple[float, ...]:
 
 
 def _steps(reader: _Reader, pairs: int) -> tuple[tuple[int, int], ...]:
-    steps = tuple((item["length"].whole(0, LONGEST), item["pairs"].whole(0, pairs)) for item in reader.items())
+    steps = tuple(
+        (item["length"].whole(0, LONGEST), item["pairs"].whole(0, pairs)) for item in reader.items()
+    )
     if any(a[0] >= b[0] for a, b in zip(steps, steps[1:])):
         raise InterventionError(f"{reader.file}: {reader.place}: lengths must rise")
     return steps
@@ -180,7 +188,9 @@ def _prompts(reader: _Reader) -> dict[int, tuple[LayerPairs, ...]]:
             frequencies = _frequencies(item["inv_freq"])
             pairs = item["pairs"].wholes(len(frequencies) - 1)
             layers.append(
-                LayerPairs(item["layer"].whole(0, MOST_LAYERS), item["heads"].wholes(MOST_HEADS), pairs, frequencies)
+                LayerPairs(
+                    item["layer"].whole(0, MOST_LAYERS), item["heads"].wholes(MOST_HEADS), pairs, frequencies
+                )
             )
         if length in found:
             raise InterventionError(f"{prompt.file}: {prompt.place}: length {length} is there twice")
@@ -197,7 +207,9 @@ def _candidate(reader: _Reader) -> tuple[str, str, float | None]:
     return reader["id"].text(), operation, None if alpha is None else alpha.number()
 
 
-def _build(reader: _Reader, model: ModelIdentity, candidate: _Reader, prompt_length: int | None) -> Intervention:
+def _build(
+    reader: _Reader, model: ModelIdentity, candidate: _Reader, prompt_length: int | None
+) -> Intervention:
     stage = reader.get("stage")
     name, operation, alpha = _candidate(candidate)
     try:
@@ -213,7 +225,9 @@ def _build(reader: _Reader, model: ModelIdentity, candidate: _Reader, prompt_len
             candidate=name,
         )
     except InterventionError as error:
-        raise error if str(error).startswith(reader.file) else InterventionError(f"{reader.file}: {error}") from None
+        raise (
+            error if str(error).startswith(reader.file) else InterventionError(f"{reader.file}: {error}")
+        ) from None
 
 
 def read_plan(path: str | Path) -> list[Intervention]:
@@ -228,13 +242,18 @@ def read_plan(path: str | Path) -> list[Intervention]:
     ]
 
 
-def candidates(plan: str | Path | list[Intervention], task: str, stage: int | None = None) -> list[Intervention]:
-    """A task's candidates in the plan's order, of one stage or of all. Raises where the plan does not know the task."""
+def candidates(
+    plan: str | Path | list[Intervention], task: str, stage: int | None = None
+) -> list[Intervention]:
+    """A task's candidates in the plan's order, of one stage or of all. Raises where the plan does not know
+    the task."""
     known = plan if isinstance(plan, list) else read_plan(plan)
     found = [one for one in known if one.task == task and stage in (None, one.stage)]
     if not found:
         names = sorted({one.task for one in known if one.task})
-        raise InterventionError(f"task {task!r}: no candidate in the plan; it has {', '.join(names)[:200] or 'none'}")
+        raise InterventionError(
+            f"task {task!r}: no candidate in the plan; it has {', '.join(names)[:200] or 'none'}"
+        )
     return found
 
 
@@ -255,7 +274,10 @@ def _read_json(path: str | Path) -> Intervention:
     _schema(reader, ADAPTER_SCHEMA)
     length = reader.get("prompt_length")
     return _build(
-        reader, _model(reader["model"]), reader["candidate"], None if length is None else length.whole(2, LONGEST)
+        reader,
+        _model(reader["model"]),
+        reader["candidate"],
+        None if length is None else length.whole(2, LONGEST),
     )
 
 
@@ -266,7 +288,9 @@ def _read_safetensors(path: str | Path) -> tuple[dict[str, np.ndarray], dict[str
         with safetensors.safe_open(str(path), framework="np") as file:
             return {name: file.get_tensor(name) for name in file.keys()}, dict(file.metadata() or {})
     except (safetensors.SafetensorError, ValueError, TypeError) as error:
-        raise InterventionError(f"{path}: not a safetensors file: {str(error).splitlines()[0][:120]}") from None
+        raise InterventionError(
+            f"{path}: not a safetensors file: {str(error).splitlines()[0][:120]}"
+        ) from None
 
 
 def _read_npz(path: str | Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
@@ -296,6 +320,10 @@ def _read_npz(path: str | Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
 def _from_arrays(file: str, arrays: dict[str, np.ndarray], metadata: dict[str, Any]) -> Intervention:
     """layer.{i}.query_scale and layer.{i}.frequency, float32 [Hq, h], of the touched layers."""
     tables: dict[int, dict[str, np.ndarray]] = {}
+    if any(name.endswith(".query_rows") for name in arrays):
+        raise InterventionError(
+            f"{file}: factors on weights (--fold), no adapter: multiply q_proj's rows by them"
+        )
     for name, array in arrays.items():
         parts = name.split(".")
         known = len(parts) == 3 and parts[0] == "layer" and parts[1].isascii() and parts[1].isdigit()
@@ -313,7 +341,9 @@ def _from_arrays(file: str, arrays: dict[str, np.ndarray], metadata: dict[str, A
     except (TypeError, ValueError):
         raise InterventionError(f"{file}: metadata prompt_length: expected a whole number") from None
     if length is None:
-        raise InterventionError(f"{file}: metadata: prompt_length is missing; arrays hold for one length only")
+        raise InterventionError(
+            f"{file}: metadata: prompt_length is missing; arrays hold for one length only"
+        )
     if isinstance(name, str) and name.startswith("{"):
         try:
             name = json.loads(name).get("name")

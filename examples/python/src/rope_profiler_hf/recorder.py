@@ -22,8 +22,9 @@ def example_frequencies(layer: LayerRotary) -> np.ndarray:
 class Recorder:
     """A context manager around one forward pass of one row without padding.
 
-    store(layer, query [Hq, Nq, D], key [Hkv, Nk, D]): float32 on the CPU, before the rotation and after any q/k norm.
-    rotated(layer, query, key, scaling), where given: the same tokens as they enter the attention, in the model's type.
+    store(layer, query [Hq, Nq, D], key [Hkv, Nk, D]): float32 on the CPU, before the rotation and after any
+    q/k norm. rotated(layer, query, key, scaling), where given: the same tokens as they enter the attention,
+    in the model's type.
     """
 
     def __init__(
@@ -73,7 +74,9 @@ class Recorder:
             layer.table_form,
         )
         if not error <= table_tolerance(call.cos.dtype, layer.attention_factor, tokens):
-            raise RopeError(f"layer {number}: cos and sin are off by {error:.2g} from positions 0 … {tokens - 1}")
+            raise RopeError(
+                f"layer {number}: cos and sin are off by {error:.2g} from positions 0 … {tokens - 1}"
+            )
         return call.run()
 
     def _on_attention(self, number: int, call: AttentionCall):

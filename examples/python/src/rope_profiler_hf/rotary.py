@@ -1,4 +1,5 @@
-"""A tap on a model's rotary step and attention calls, and what the model really rotates with (by running it)."""
+"""A tap on a model's rotary step and attention calls, and what the model really rotates with (by running
+it)."""
 
 from __future__ import annotations
 
@@ -35,7 +36,11 @@ class RotaryCall:
     def run(self) -> tuple[torch.Tensor | None, torch.Tensor | None]:
         """The model's own result, [B, H, T, D]; None where the call has none."""
         made = self.original()
-        q, k = made if self.q is not None and self.k is not None else (made, None) if self.k is None else (None, made)
+        q, k = (
+            made
+            if self.q is not None and self.k is not None
+            else (made, None) if self.k is None else (None, made)
+        )
         return self._turned(q), self._turned(k)
 
     def give_back(self, q: torch.Tensor | None, k: torch.Tensor | None):
@@ -85,9 +90,9 @@ class _Registry:
 class Tap:
     """A context manager that sends the model's rotary and attention calls through two functions.
 
-    on_rotary(layer, RotaryCall) → (q, k), both [B, H, T, D]; on_attention(layer, AttentionCall) → the attention's result;
-    on_cache(layer, cache) → what the layer gets in place of its KV cache.
-    Other models, of the same class too, are not touched. Taps are left in the reverse order of entering.
+    on_rotary(layer, RotaryCall) → (q, k), both [B, H, T, D]; on_attention(layer, AttentionCall) → the
+    attention's result; on_cache(layer, cache) → what the layer gets in place of its KV cache. Other models,
+    of the same class too, are not touched. Taps are left in the reverse order of entering.
     """
 
     def __init__(
@@ -166,7 +171,9 @@ class Tap:
             self._running[-1][1] += 1
             q, k, cos, sin, heads_first = self._adapter.read_call(given.arguments, count)
             if cos.dim() != 3:
-                raise RopeError(f"cos of {cos.dim()} dimensions: positions in several sections are not supported")
+                raise RopeError(
+                    f"cos of {cos.dim()} dimensions: positions in several sections are not supported"
+                )
             call = RotaryCall(q, k, cos, sin, heads_first, lambda: original(*args, **kwargs))
             call.q, call.k = call._turned(q), call._turned(k)
             return call.give_back(*self._on_rotary(layer, call))
@@ -222,7 +229,7 @@ class LayerRotary:
 
     @property
     def kind_prefix(self) -> str:
-        """"sliding_attention_" and the like where a module holds one grid per kind of layer, else "" ."""
+        """ "sliding_attention_" and the like where a module holds one grid per kind of layer, else "" ."""
         return self.buffer.removesuffix("inv_freq")
 
     def rope_type(self) -> str:
@@ -239,7 +246,8 @@ class LayerRotary:
 def expected_tables(
     frequencies: torch.Tensor, positions: torch.Tensor, factor: float, form: str
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """(cos, sin) [T, w] in float32, as transformers' rotary modules make them. frequencies [h], positions [T]."""
+    """(cos, sin) [T, w] in float32, as transformers' rotary modules make them. frequencies [h], positions
+    [T]."""
     angles = positions[:, None].float() * frequencies.float()
     if form == "half":
         angles = torch.cat((angles, angles), dim=-1)
@@ -325,7 +333,8 @@ _described: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
 
 
 def describe(model: nn.Module) -> dict[int, LayerRotary]:
-    """Layer number → how it rotates, for every layer that does. Runs the model on a few tokens, once per model."""
+    """Layer number → how it rotates, for every layer that does. Runs the model on a few tokens, once per
+    model."""
     if model not in _described:
         _described[model] = _describe(model, adapter_of(model))
     return _described[model]
@@ -338,7 +347,9 @@ def _describe(model: nn.Module, adapter: Adapter) -> dict[int, LayerRotary]:
     def on_rotary(layer: int, call: RotaryCall):
         seen = rotary_calls.setdefault(layer, {"own_keys": False})
         if call.q is not None:
-            seen.update(heads=call.q.shape[1], width=call.q.shape[-1], cos=call.cos.clone(), sin=call.sin.clone())
+            seen.update(
+                heads=call.q.shape[1], width=call.q.shape[-1], cos=call.cos.clone(), sin=call.sin.clone()
+            )
         seen["own_keys"] |= call.k is not None
         return call.run()
 
@@ -355,8 +366,8 @@ def _describe(model: nn.Module, adapter: Adapter) -> dict[int, LayerRotary]:
         adapter.decoder(model)(input_ids=tokens, use_cache=False)
     if not rotary_calls:
         raise RopeError(
-            f"{type(model).__name__}: {adapter.rotary_function} was not called when the model ran (kernels from the hub "
-            "replace it: load without use_kernels)"
+            f"{type(model).__name__}: {adapter.rotary_function} was not called when the model ran "
+            "(kernels from the hub replace it: load without use_kernels)"
         )
     buffers = frequency_buffers(model)
     modules = adapter.attention_layers(model)
@@ -366,7 +377,9 @@ def _describe(model: nn.Module, adapter: Adapter) -> dict[int, LayerRotary]:
             raise RopeError(f"layer {layer}: its attention call was not seen; this model needs an adapter")
         head_dim, key_dim, key_heads, scaling = attention_calls[layer]
         if head_dim != key_dim or scaling is None:
-            raise RopeError(f"layer {layer}: queries and keys of {head_dim} and {key_dim} lanes, scale {scaling}")
+            raise RopeError(
+                f"layer {layer}: queries and keys of {head_dim} and {key_dim} lanes, scale {scaling}"
+            )
         function = adapter.namespace(modules[layer])[adapter.rotary_function]
         cos, sin = seen["cos"], seen["sin"]
         layout, backwards, r = vector_layout(
@@ -391,7 +404,9 @@ def _describe(model: nn.Module, adapter: Adapter) -> dict[int, LayerRotary]:
             shares_keys=adapter.shares_keys(modules[layer]),
         )
         if found[layer].inv_freq().shape[0] * 2 != r:
-            raise RopeError(f"layer {layer}: {found[layer].inv_freq().shape[0]} frequencies for {r} rotary lanes")
+            raise RopeError(
+                f"layer {layer}: {found[layer].inv_freq().shape[0]} frequencies for {r} rotary lanes"
+            )
     return found
 
 

@@ -22,7 +22,8 @@ def choose_tokens(
     protocol: str = "p1",
     seed: int = 20260910,
 ) -> tuple[list[int], list[int]]:
-    """(query positions, rising; key positions, all before the first query, neighbours forming the triplets)."""
+    """(query positions, rising; key positions, all before the first query, neighbours forming the
+    triplets)."""
 
     def by_digest(role: str, positions: Iterable[int], count: int) -> list[int]:
         order = sorted((token_digest(protocol, task, example_id, role, p, seed), p) for p in set(positions))

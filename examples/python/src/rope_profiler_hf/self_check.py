@@ -27,8 +27,14 @@ def in_float32(model: nn.Module):
             if tensor.dtype in (torch.float16, torch.bfloat16):
                 changed.append((tensor, tensor.dtype))
                 tensor.data = tensor.data.float()
-            elif not tensor.is_floating_point() and tensor.dtype in (torch.int8, torch.uint8) and tensor.dim() > 1:
-                raise RopeError("quantised weights cannot be run in float32: capture from a model that is not quantised")
+            elif (
+                not tensor.is_floating_point()
+                and tensor.dtype in (torch.int8, torch.uint8)
+                and tensor.dim() > 1
+            ):
+                raise RopeError(
+                    "quantised weights cannot be run in float32: capture from a model that is not quantised"
+                )
         yield
     finally:
         for tensor, dtype in changed:
@@ -59,15 +65,23 @@ def rms_normalised(x: np.ndarray, epsilon: float) -> np.ndarray:
 
 
 def check_example(
-    model: nn.Module, layers: dict[int, LayerRotary], tokens: list[int], query: list[int], key: list[int], dtype: str
+    model: nn.Module,
+    layers: dict[int, LayerRotary],
+    tokens: list[int],
+    query: list[int],
+    key: list[int],
+    dtype: str,
 ) -> float:
-    """Runs the example in float32 and compares, for every stored pair of every layer and head, the score S(m) of the
-    vectors as the cache would hold them with the logit (before any softcap) of the q and k that the model's attention
-    gets. Returns the largest difference as a share of the tolerance (u + 1e-5)·c·|q||k|; raises RopeError above 1."""
+    """Runs the example in float32 and compares, for every stored pair of every layer and head, the score S(m)
+    of the vectors as the cache would hold them with the logit (before any softcap) of the q and k that the
+    model's attention gets. Returns the largest difference as a share of the tolerance (u + 1e-5)·c·|q||k|;
+    raises RopeError above 1.
+    """
     stored: dict[int, tuple[np.ndarray, np.ndarray]] = {}
     worst, where = 0.0, ""
     causal = np.asarray(query)[:, None] >= np.asarray(key)[None, :]
     distance = np.asarray(query)[:, None] - np.asarray(key)[None, :]
+
     def store(number: int, q: torch.Tensor, k: torch.Tensor) -> None:
         stored[number] = tuple(rounded(x, dtype, f"layer {number}").double().numpy() for x in (q, k))
 
@@ -80,14 +94,23 @@ def check_example(
         )
         query_vectors, key_vectors = stored.pop(number)
         if layer.norm_after is not None:
-            query_vectors, key_vectors = (rms_normalised(x, layer.norm_after) for x in (query_vectors, key_vectors))
+            query_vectors, key_vectors = (
+                rms_normalised(x, layer.norm_after) for x in (query_vectors, key_vectors)
+            )
         key_vectors = np.repeat(key_vectors, group, axis=0)
         frequencies = example_frequencies(layer)
         blocks = [slice(start, start + KEY_BLOCK) for start in range(0, len(key), KEY_BLOCK)]
         formula = np.concatenate(
-            [formula_scores(query_vectors, key_vectors[:, b], distance[:, b], frequencies, layer) for b in blocks], axis=2
+            [
+                formula_scores(query_vectors, key_vectors[:, b], distance[:, b], frequencies, layer)
+                for b in blocks
+            ],
+            axis=2,
         )
-        size = np.linalg.norm(query_vectors, axis=-1)[:, :, None] * np.linalg.norm(key_vectors, axis=-1)[:, None, :]
+        size = (
+            np.linalg.norm(query_vectors, axis=-1)[:, :, None]
+            * np.linalg.norm(key_vectors, axis=-1)[:, None, :]
+        )
         factor = max(1.0, layer.attention_factor**2)
         tolerance = (UNIT[dtype] + ROUNDING) * layer.scaling * factor * size
         with np.errstate(invalid="ignore", divide="ignore"):
@@ -99,7 +122,7 @@ def check_example(
 
     recorder = Recorder(model, layers, query, key, store, rotated)
     device = model.get_input_embeddings().weight.device
-    with in_float32(model), _exact_products():
+    with in_float32(model), _float32_attention(model), _exact_products():
         reset_frequencies(model)
         with evaluating(model), recorder:
             adapter_of(model).decoder(model)(input_ids=torch.tensor([tokens], device=device), use_cache=False)
@@ -107,10 +130,26 @@ def check_example(
         raise RopeError(f"layers {recorder.missing()} did not rotate in this run")
     if not worst <= 1.0:
         raise RopeError(
-            f"{where}: stored vectors do not give the model's attention logits (off by {worst:.3g} times the tolerance); "
-            "the model does something with q or k that this capture does not know"
+            f"{where}: stored vectors do not give the model's attention logits "
+            f"(off by {worst:.3g} times the tolerance); the model does something with "
+            "q or k that this capture does not know"
         )
     return worst
+
+
+@contextmanager
+def _float32_attention(model: nn.Module):
+    """Flash attention and the like take no float32: eager or sdpa in their place for a while."""
+    before = model.config._attn_implementation
+    if before in ("eager", "sdpa"):
+        yield
+        return
+    capped = getattr(adapter_of(model).text_config(model), "attn_logit_softcapping", None) is not None
+    model.set_attn_implementation("eager" if capped else "sdpa")
+    try:
+        yield
+    finally:
+        model.set_attn_implementation(before)
 
 
 @contextmanager
