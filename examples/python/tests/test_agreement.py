@@ -14,7 +14,9 @@ def record(task, example, candidate, correct):
 def test_ranks_and_spearman():
     assert average_ranks([3.0, 1.0, 3.0, 2.0]) == [3.5, 1.0, 3.5, 2.0]
     assert spearman([1, 2, 3, 4], [10, 20, 30, 35]) == pytest.approx(1)
-    assert spearman([1, 2, 3, 4, 5], [2, 1, 4, 3, 5]) == pytest.approx(1 - 6 * 4 / (5 * 24))  # no ties: 1 − 6Σd²/(n(n²−1))
+    assert spearman([1, 2, 3, 4, 5], [2, 1, 4, 3, 5]) == pytest.approx(
+        1 - 6 * 4 / (5 * 24)
+    )  # no ties: 1 − 6Σd²/(n(n²−1))
     assert spearman([1, 1, 1], [1, 2, 3]) is None and spearman([1, 2], [1, 2]) is None
 
 
@@ -25,8 +27,12 @@ def test_measured_changes_are_paired():
 
 
 def test_agreement_within_tasks():
-    predicted = {(5, task, name): 10 * t + c for t, task in enumerate("abcd") for c, name in enumerate(["0", "1", "2"])}
-    order = {cell: -10 * (value // 10) + value % 10 for cell, value in predicted.items()}  # tasks the other way round
+    predicted = {
+        (5, task, name): 10 * t + c for t, task in enumerate("abcd") for c, name in enumerate(["0", "1", "2"])
+    }
+    order = {
+        cell: -10 * (value // 10) + value % 10 for cell, value in predicted.items()
+    }  # tasks the other way round
     found = agree("x", predicted, order, draws=2000)
     assert found.cells == 12 and found.rho < 0 and found.rho_within == pytest.approx(1)
     assert found.p_within < 0.01  # 6^4 orders, two of them as far
@@ -37,7 +43,9 @@ def test_agreement_within_tasks():
 
 def test_p_is_large_without_a_relation():
     predicted = {(5, f"t{t}", str(c)): float(c) for t in range(6) for c in range(3)}
-    measured = {cell: float((int(cell[1][1:]) + int(cell[2])) % 3) for cell in predicted}  # every order equally often
+    measured = {
+        cell: float((int(cell[1][1:]) + int(cell[2])) % 3) for cell in predicted
+    }  # every order equally often
     found = agree("x", predicted, measured, draws=500)
     assert abs(found.rho_within) < 0.2 and found.p_within > 0.3
 

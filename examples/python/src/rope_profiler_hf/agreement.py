@@ -124,7 +124,11 @@ def _permuted(cells: list[Cell], values: list[float], draws: random.Random) -> l
 
 
 def agree(
-    score: str, predicted: dict[Cell, float], measured: dict[Cell, float], draws: int = 10_000, seed: int = 20260910
+    score: str,
+    predicted: dict[Cell, float],
+    measured: dict[Cell, float],
+    draws: int = 10_000,
+    seed: int = 20260910,
 ) -> Agreement:
     """Over the cells that both have. p_within = (b + 1) / (draws + 1), two-sided."""
     cells = sorted(set(predicted) & set(measured))
@@ -136,7 +140,8 @@ def agree(
     if within is not None:
         rng, x_ranks, y_ranks = random.Random(seed), average_ranks(x_within), average_ranks(y_within)
         as_far = sum(
-            abs(pearson(x_ranks, _permuted(cells, y_ranks, rng)) or 0.0) >= abs(within) - 1e-12 for _ in range(draws)
+            abs(pearson(x_ranks, _permuted(cells, y_ranks, rng)) or 0.0) >= abs(within) - 1e-12
+            for _ in range(draws)
         )
         p = (as_far + 1) / (draws + 1)
     return Agreement(score, len(cells), rho, within, p)
@@ -156,7 +161,9 @@ def table(agreements: list[Agreement]) -> str:
 
 
 def main(argv: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="rope_profiler_hf.agreement", description=(__doc__ or "").split("\n\n")[0])
+    parser = argparse.ArgumentParser(
+        prog="rope_profiler_hf.agreement", description=(__doc__ or "").split("\n\n")[0]
+    )
     parser.add_argument("preview", type=Path, help="table `preview` of a plan, as CSV")
     parser.add_argument("records", type=Path, help="records of rope-evaluate")
     parser.add_argument("--draws", type=int, default=10_000, help="permutations (default: 10000)")
