@@ -39,6 +39,7 @@ std::unique_ptr<Command> make_rank();
 std::unique_ptr<Command> make_plan();
 std::unique_ptr<Command> make_apply();
 std::unique_ptr<Command> make_outcome();
+std::unique_ptr<Command> make_compare();
 std::unique_ptr<Command> make_export();
 std::unique_ptr<Command> make_sample();
 std::unique_ptr<Command> make_synth();

@@ -10,6 +10,7 @@ std::vector<std::unique_ptr<Command>> all_commands() {
   commands.push_back(make_plan());
   commands.push_back(make_apply());
   commands.push_back(make_outcome());
+  commands.push_back(make_compare());
   commands.push_back(make_export());
   commands.push_back(make_sample());
   commands.push_back(make_synth());

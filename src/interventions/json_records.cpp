@@ -42,6 +42,17 @@ class LineReader {
     if (!file_) throw UserError(path + ": cannot open", "check the file's name");
   }
   bool next(std::string& text) {
+    try {
+      return read(text);
+    } catch (const std::ios_base::failure&) {
+      throw UserError(path_ + ": cannot be read", "is it a file?");
+    }
+  }
+  std::int64_t line() const { return line_; }
+  std::string where() const { return path_ + ":" + std::to_string(line_); }
+
+ private:
+  bool read(std::string& text) {
     std::streambuf& buffer = *file_.rdbuf();
     for (;;) {
       text.clear();
@@ -56,10 +67,7 @@ class LineReader {
       if (text.find_first_not_of(" \t\r") != std::string::npos) return true;
     }
   }
-  std::int64_t line() const { return line_; }
-  std::string where() const { return path_ + ":" + std::to_string(line_); }
 
- private:
   const std::string& path_;
   std::ifstream file_;
   std::int64_t line_ = 0;

@@ -17,14 +17,11 @@ using namespace detail;
 int first_byte(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
   if (!in) throw UserError(path + ": cannot open", "check the file's name");
-  try {
-    int c = in.get();
-    if (c == 0xef) c = in.get() == 0xbb && in.get() == 0xbf ? in.get() : 0xef;
-    while (c == ' ' || c == '\t' || c == '\r' || c == '\n') c = in.get();
-    return c;
-  } catch (const std::ios_base::failure&) {
-    throw UserError(path + ": cannot be read", "is it a file?");
-  }
+  int c = in.get();
+  if (c == 0xef) c = in.get() == 0xbb && in.get() == 0xbf ? in.get() : 0xef;
+  while (c == ' ' || c == '\t' || c == '\r' || c == '\n') c = in.get();
+  if (in.bad()) throw UserError(path + ": cannot be read", "is it a file?");
+  return c;
 }
 
 void read_csv(const RecordFile& file, const RecordOptions& options, Records& records) {

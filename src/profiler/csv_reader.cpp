@@ -24,36 +24,39 @@ void CsvReader::fail(const std::string& expected, const std::string& found) cons
       "quote in it doubled");
 }
 
-int CsvReader::take() {
+int CsvReader::peek() {
   try {
-    const int c = from_.rdbuf()->sbumpc();
-    next_line_ += c == '\n';
-    return c;
+    return from_.rdbuf()->sgetc();
   } catch (const std::ios_base::failure&) {
     throw UserError(name_ + ": cannot be read", "is it a file?");
   }
 }
 
+int CsvReader::take() {
+  const int c = peek();
+  if (c != kEnd) from_.rdbuf()->sbumpc();
+  next_line_ += c == '\n';
+  return c;
+}
+
 /// The rest of a quoted field and its closing quote.
 void CsvReader::read_quoted(std::string& field) {
-  std::streambuf& buffer = *from_.rdbuf();
   for (;;) {
     const int c = take();
     if (c == kEnd) fail("the end of a quoted field", "the end of the file");
-    if (c == '"' && buffer.sgetc() != '"') break;
+    if (c == '"' && peek() != '"') break;
     if (c == '"') take();
     field += static_cast<char>(c);
     if (field.size() > kLongestField) fail("fields of at most 64 MiB", "a longer one");
   }
-  const int after = buffer.sgetc();
+  const int after = peek();
   if (after != ',' && after != '\n' && after != '\r' && after != kEnd)
     fail("a comma or the end of the line after a quoted field", "more text");
 }
 
 bool CsvReader::next(std::vector<std::string>& fields) {
-  std::streambuf& buffer = *from_.rdbuf();
   if (!std::exchange(started_, true)) {
-    const int first = buffer.sgetc();
+    const int first = peek();
     line_ = 1;
     if (first == 0xff || first == 0xfe) fail("UTF-8 text", "another encoding");
     if (first == 0xef) {
@@ -68,8 +71,7 @@ bool CsvReader::next(std::vector<std::string>& fields) {
   for (;;) {
     int c = take();
     if (c == '\r') {
-      if (buffer.sgetc() != '\n' && buffer.sgetc() != kEnd)
-        fail("LF or CRLF at the end of a line", "CR alone");
+      if (peek() != '\n' && peek() != kEnd) fail("LF or CRLF at the end of a line", "CR alone");
       c = take();
     }
     if (c == ',' || c == '\n' || c == kEnd) {

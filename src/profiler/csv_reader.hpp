@@ -24,6 +24,7 @@ class CsvReader {
   std::string where() const { return name_ + ":" + std::to_string(line_); }
 
  private:
+  int peek();  // the next byte, or end of file
   int take();
   void read_quoted(std::string& field);
   [[noreturn]] void fail(const std::string& expected, const std::string& found) const;

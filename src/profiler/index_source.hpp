@@ -24,18 +24,30 @@ class IndexSource {
       : generator_(seed), n_(n), reject_below_((std::uint64_t{1} << 32) % n) {}
   std::size_t next() {
     for (;;) {
-      if (left_ == 0) {
-        bits_ = generator_();
-        left_ = 2;
-      }
-      const std::uint64_t product = (bits_ & 0xffffffffu) * n_;
-      bits_ >>= 32;
-      --left_;
+      const std::uint64_t product = half() * n_;
       if ((product & 0xffffffffu) >= reject_below_) return product >> 32;
+    }
+  }
+  /// The same for another n.
+  std::size_t below(std::size_t n) {
+    for (;;) {
+      const std::uint64_t product = half() * n, low = product & 0xffffffffu;
+      if (low >= n || low >= (std::uint64_t{1} << 32) % n) return product >> 32;
     }
   }
 
  private:
+  std::uint64_t half() {
+    if (left_ == 0) {
+      bits_ = generator_();
+      left_ = 2;
+    }
+    const std::uint64_t low = bits_ & 0xffffffffu;
+    bits_ >>= 32;
+    --left_;
+    return low;
+  }
+
   std::mt19937_64 generator_;
   std::uint64_t n_, reject_below_, bits_ = 0;
   int left_ = 0;

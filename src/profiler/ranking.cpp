@@ -71,6 +71,7 @@ Ranking rank_profile(const ProfileReader& profile, const BootstrapOptions& optio
   if (options.resamples < 0 || options.resamples > kMaxResamples)
     throw usage_error("--resamples must lie between 0 and " + std::to_string(kMaxResamples));
   Ranking ranking;
+  ranking.model_name = profile.header().model_name;
   ranking.resamples = options.resamples;
   ranking.seed = options.seed;
   std::vector<detail::TaskValues> values;

@@ -36,6 +36,7 @@ struct RankedTask {
 };
 
 struct Ranking {
+  std::string model_name;                  ///< as the profile has it
   std::vector<RankedTask> tasks;           ///< both scores present; falling w_S, ties by name
   std::vector<std::string> unranked;       ///< tasks without both scores, by name
   std::vector<RankedTask> unranked_tasks;  ///< the same; what they lack is NaN, direction none

@@ -132,6 +132,7 @@ Ranking read_ranking_json(const std::string& path) {
   const Json& root = document.root();
   document.require_format("rope-profiler/ranking", 1);
   Ranking ranking;
+  ranking.model_name = document.text(document.member(root, "", "model"), "/model", "name");
   ranking.resamples = document.integer(root, "", "resamples");
   ranking.seed = document.unsigned_integer(root, "", "seed");
   const Json& tasks = document.array(root, "", "tasks");
