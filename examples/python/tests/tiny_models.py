@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import functools
+import copy
 
 import torch
 import transformers
@@ -137,9 +137,9 @@ ODD = {
 }
 
 
-@functools.cache
 def config(name: str):
-    kind, extra = (SPECS | ODD)[name]
+    """A fresh one: some tests change it."""
+    kind, extra = copy.deepcopy((SPECS | ODD)[name])
     return getattr(transformers, kind)(**{**COMMON, **extra})
 
 

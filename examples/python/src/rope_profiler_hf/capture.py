@@ -320,8 +320,10 @@ def parser() -> argparse.ArgumentParser:
     made = argparse.ArgumentParser(
         prog="rope-capture",
         description="Runs a model over prompts and writes the activation cache that rope-profiler reads.",
-        epilog="An interrupted capture goes on when the same command is given again.",
+        epilog="An interrupted capture goes on when the same command is given again. "
+        "Example: rope-capture smollm2 prompts.jsonl -o cache.h5 --keys 32",
     )
+    made.add_argument("--version", action="version", version=f"rope-capture {rope_profiler_hf.__version__}")
     made.add_argument("model", help="folder or hub name of a model, a .gguf file, or smollm2")
     made.add_argument(
         "prompts", help="prompts, one JSON object per line: id, task, text or messages, context, question"
@@ -391,9 +393,12 @@ def main(arguments: list[str] | None = None) -> int:
         if Path(options.output).exists() and not options.force:
             raise RopeError(f"{options.output}: exists; use --force to replace it")
         prompts = [p for p in read_prompts(options.prompts) if fnmatch.fnmatchcase(p.task, options.tasks)]
-        model, tokenizer = load_model(
-            options.model, options.gguf_file, options.model_dtype, options.attention, options.device
-        )
+        try:
+            model, tokenizer = load_model(
+                options.model, options.gguf_file, options.model_dtype, options.attention, options.device
+            )
+        except (ValueError, KeyError, ImportError, RuntimeError) as error:  # what transformers raises
+            raise RopeError(f"{options.model}: {str(error).strip().splitlines()[0]}") from None
         capture(
             model,
             tokenizer,
