@@ -61,7 +61,7 @@ RecordFile parse_record_file(const std::string& argument) {
   const std::size_t equals = argument.find('=');
   std::error_code ignored;
   if (equals == std::string::npos || std::filesystem::exists(argument, ignored)) return {argument, ""};
-  const RecordFile file{argument.substr(equals + 1), argument.substr(0, equals)};
+  RecordFile file{argument.substr(equals + 1), argument.substr(0, equals)};
   if (file.path.empty() || file.candidate.empty())
     throw usage_error(rope::quoted(argument) + ": expected FILE or CANDIDATE=FILE",
                       "e.g. baseline=samples_niah.jsonl");
