@@ -14,6 +14,7 @@
 #include "spectral/band_split.hpp"
 #include "support/cache_writer.hpp"
 #include "support/compare.hpp"
+#include "support/make_profile.hpp"
 #include "support/reference_input.hpp"
 #include "support/temp_dir.hpp"
 
@@ -366,6 +367,30 @@ TEST_CASE("what-if: the profile's own window and split are the scores', the prom
   const ScoringOptions scoring = profile_scoring(*bench.profile);
   CHECK(scoring.window == 64);
   CHECK(scoring.window_cap);
+}
+
+TEST_CASE("what-if: a profile whose settings say nothing usable is refused") {
+  TempDir folder;
+  const auto refusal = [&](const std::string& name, const std::string& value) {
+    ProfileHeader header = recipe_header({});
+    header.settings = {{"split", "operational"}, {"window", "example"}, {"window_cap", "true"}};
+    for (auto& [key, text] : header.settings)
+      if (key == name) text = value;
+    if (value.empty()) std::erase_if(header.settings, [&](const auto& one) { return one.first == name; });
+    const std::string path = folder / (name + std::to_string(value.size()) + value.substr(0, 1) + ".h5");
+    ProfileWriter writer(path, true, header);
+    writer.commit();
+    const ProfileReader profile(path);
+    return error_of([&] { profile_scoring(profile); });
+  };
+  CHECK(refusal("none", "").empty());
+  CHECK(refusal("window", "64").empty());
+  for (const char* name : {"split", "window", "window_cap"}) {
+    CHECK(refusal(name, "").find(std::string("the setting ") + name) != std::string::npos);
+    CHECK(refusal(name, "nonsense").find(std::string("/settings/") + name) != std::string::npos);
+  }
+  for (const char* window : {"1", "-5", "16777217", "64 ", "99999999999999999999", "nan"})
+    CHECK(refusal("window", window).find("/settings/window: expected") != std::string::npos);
 }
 
 TEST_CASE("what-if: examples and tasks that do not match are counted and named") {
