@@ -31,6 +31,7 @@ namespace rope::detail {
 namespace {
 
 constexpr std::size_t kMostCandidates = 256;
+constexpr std::uint32_t kLeftOut = std::uint32_t{1} << 31;  // from here on: candidates the plan does not have
 
 /// A record in its group.
 struct Entry {
@@ -140,13 +141,14 @@ std::vector<Entry> sorted_entries(const RecordTable& table, RecordStages& stages
   for (const AccuracyRecord& record : table.records)
     for (const int stage : stages.of(record)) {
       const std::optional<std::uint32_t> place = stages.place(record, stage, places[record.candidate]);
-      if (place)
-        entries.push_back({static_cast<std::uint32_t>(stage), task_ranks[record.task],
-                           example_ranks[record.example], *place, &record});
+      entries.push_back({static_cast<std::uint32_t>(stage), task_ranks[record.task],
+                         example_ranks[record.example], place.value_or(kLeftOut + places[record.candidate]),
+                         &record});
     }
   std::sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) { return a.key() < b.key(); });
   for (std::size_t i = 1; i < entries.size(); ++i)
     if (entries[i].key() == entries[i - 1].key()) refuse_duplicate(table, entries[i - 1], entries[i]);
+  std::erase_if(entries, [](const Entry& e) { return e.candidate >= kLeftOut; });
   return entries;
 }
 

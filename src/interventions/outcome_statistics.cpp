@@ -80,7 +80,14 @@ void set_interval(std::vector<double>& values, double examples, double& low, dou
   high = quantile(values, 0.975) / examples;
 }
 
+/// Every resample of examples that are all alike is the same.
+void set_constant_intervals(TaskOutcome& task) {
+  for (CandidateOutcome& c : task.candidates) c.change_low = c.change_high = c.change;
+  task.best_change_low = task.best_change_high = task.best_change;
+}
+
 void add_intervals(TaskOutcome& task, const Patterns& patterns, const OutcomeOptions& options) {
+  if (patterns.count() == 1) return set_constant_intervals(task);
   const std::size_t candidates = patterns.candidates, examples = patterns.of_example.size();
   const auto count = static_cast<std::size_t>(options.resamples);
   std::vector<double> sums((candidates + 1) * count);  // [C + 1, resamples], the largest last

@@ -48,8 +48,12 @@ void read_csv(const RecordFile& file, const RecordOptions& options, Records& rec
     check_name(where, options.task_column, task_name);
     check_name(where, options.candidate_column, candidate_name);
     check_name(where, options.example_column, rows.field(example));
-    const std::uint8_t own_stage =
-        stage ? stage_of(where, options.stage_column, rows.field(*stage)) : stand_ins.stage;
+    std::uint8_t own_stage =
+        stage ? stage_of(where, options.stage_column, rows.field(*stage)) : std::uint8_t{0};
+    if (own_stage == 0 && options.stage != 0) {
+      own_stage = static_cast<std::uint8_t>(options.stage);
+      records.used.stage = true;
+    }
     add_record(records.table, where, task_name, rows.field(example), candidate_name, own_stage,
                solved(where, score_name, rows.field(score)), rows.line());
   }

@@ -301,6 +301,13 @@ TEST_CASE("outcome: the same record twice is refused, whatever the order") {
   CHECK(message() == text);
   records.back().stage = 10;
   CHECK(message().empty());
+  // Also where the plan has no such candidate.
+  const auto left_out = records_of("t", {"9"}, {".1", ".1"});
+  auto twice = left_out;
+  twice.push_back(left_out[1]);
+  const OutcomePlan plan{{"t", 5, Direction::kSemantic, {"NR"}}};
+  CHECK_NOTHROW(measure(left_out, plan));
+  CHECK_THROWS_AS(measure(twice, plan), UserError);
 }
 
 TEST_CASE("outcome: the bootstrap does not depend on threads or the order of records") {

@@ -107,6 +107,10 @@ TEST_CASE("records: what a file does not say comes from options and from CANDIDA
   const Records full = files.read("task,example_id,candidate,score,stage\nt,1,2,1,5\n", options);
   CHECK(lines_of(full)[0] == "t|5|2|1|1");
   CHECK_FALSE((full.used.task || full.used.stage || full.used.candidate));
+  // An empty stage is one that the record does not say.
+  const Records mixed = files.read("task,example_id,candidate,score,stage\nt,1,2,1,5\nt,1,2,1,\n", options);
+  CHECK(lines_of(mixed) == std::vector<std::string>{"t|5|2|1|1", "t|10|2|1|1"});
+  CHECK(mixed.used.stage);
   CHECK(files.refusal("task,example_id,score\nt,1,1\n").find("r.csv:1: expected a candidate in") == 0);
   CHECK(files.refusal(kHeader + "t,1,NR,1\n", {}, "NR").find("r.csv:1: expected records without") == 0);
 
