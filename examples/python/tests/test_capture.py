@@ -12,6 +12,7 @@ import h5py
 import numpy as np
 import pytest
 import torch
+import transformers
 
 import flash_like
 import program
@@ -203,6 +204,8 @@ def test_full_coverage_stores_every_key_up_to_the_last_query(tmp_path):
         assert list(used) == list(range(last + 1))
         assert np.all(np.linalg.norm(widen(made["key"][example][:, :, : last + 1]), axis=-1) > 0)
         assert not made["key"][example][:, :, last + 1 :].any()
+    seen = program.run_json("inspect", tmp_path / "c.h5", "--json")["files"][0]
+    assert seen["passed"] and seen["tasks"][0]["key_coverage"] == "full"
     settings = CaptureSettings(queries=2)
     sampled = read(capture(model, tiny_tokenizer(), prompts(), tmp_path / "s.h5", settings=settings))
     for example in range(3):
@@ -317,6 +320,37 @@ def test_a_bfloat16_model_is_checked_in_float32_and_left_as_it_was(tmp_path):
     model = tiny_models.make("qwen3").to(torch.bfloat16)  # its inv_freq too
     with pytest.raises(RopeError, match="inv_freq is torch.bfloat16"):
         capture(model, tiny_tokenizer(), prompts(), tmp_path / "d.h5")
+
+
+MLA = dict(
+    q_lora_rank=16,
+    kv_lora_rank=16,
+    qk_rope_head_dim=8,
+    qk_nope_head_dim=8,
+    v_head_dim=8,
+    num_key_value_heads=4,
+)
+FOREIGN = {
+    "GPTJConfig": (
+        dict(n_embd=32, n_layer=2, n_head=4, rotary_dim=4, vocab_size=400),
+        "takes no q, k, cos, sin",
+    ),
+    "MiniCPM3Config": (tiny_models.COMMON | MLA, "1 key heads are rotated and 4 attended to"),
+    "DeepseekV3Config": (tiny_models.COMMON | MLA | dict(first_k_dense_replace=3), "was not called"),
+    "BloomConfig": (dict(hidden_size=32, n_layer=2, n_head=4, vocab_size=400), "no attention module calls"),
+    "HunYuanDenseV1Config": (tiny_models.COMMON | dict(head_dim=8), "attention logits"),
+}
+
+
+@pytest.mark.parametrize("name", FOREIGN)
+def test_models_that_are_not_understood_are_refused_in_one_line(name, tmp_path):
+    """Among them hunyuan, whose learned norm after the rotation no score S(m) describes."""
+    given, words = FOREIGN[name]
+    model = transformers.AutoModelForCausalLM.from_config(getattr(transformers, name)(**given))
+    tiny_models.add_noise(model)
+    with pytest.raises(RopeError, match=words) as caught:
+        capture(model, tiny_tokenizer(), prompts(), tmp_path / "c.h5")
+    assert "\n" not in str(caught.value) and not list(tmp_path.iterdir())
 
 
 def test_values_beyond_float16_are_refused(tmp_path):

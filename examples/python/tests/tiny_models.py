@@ -149,12 +149,17 @@ def make(name: str, attention: str = "eager", dtype: torch.dtype = torch.float32
     model = transformers.AutoModelForCausalLM.from_config(
         config(name), attn_implementation=attention, dtype=dtype
     )
+    add_noise(model)
+    return model.eval()
+
+
+def add_noise(model) -> None:
+    """To norms and biases too: they start as ones and zeros."""
     generator = torch.Generator().manual_seed(7)
     with torch.no_grad():
-        for parameter in model.parameters():  # norms and biases too: they start as ones and zeros
+        for parameter in model.parameters():
             noise = torch.randn(parameter.shape, generator=generator)
             parameter.add_((0.2 * noise).to(parameter.dtype))
-    return model.eval()
 
 
 def tokens(rows: int, length: int, seed: int = 0) -> torch.Tensor:

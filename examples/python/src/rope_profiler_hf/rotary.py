@@ -169,7 +169,13 @@ class Tap:
             given.apply_defaults()
             layer, count = self._running[-1]
             self._running[-1][1] += 1
-            q, k, cos, sin, heads_first = self._adapter.read_call(given.arguments, count)
+            try:
+                q, k, cos, sin, heads_first = self._adapter.read_call(given.arguments, count)
+            except KeyError:
+                raise RopeError(
+                    f"{original.__module__}.{original.__name__}{signature}: takes no q, k, cos, sin; "
+                    "this model needs an adapter (architectures.py)"
+                ) from None
             if cos.dim() != 3:
                 raise RopeError(
                     f"cos of {cos.dim()} dimensions: positions in several sections are not supported"
@@ -350,7 +356,8 @@ def _describe(model: nn.Module, adapter: Adapter) -> dict[int, LayerRotary]:
             seen.update(
                 heads=call.q.shape[1], width=call.q.shape[-1], cos=call.cos.clone(), sin=call.sin.clone()
             )
-        seen["own_keys"] |= call.k is not None
+        if call.k is not None:
+            seen.update(own_keys=True, key_heads=call.k.shape[1])
         return call.run()
 
     def on_attention(layer: int, call: AttentionCall):
@@ -366,8 +373,8 @@ def _describe(model: nn.Module, adapter: Adapter) -> dict[int, LayerRotary]:
         adapter.decoder(model)(input_ids=tokens, use_cache=False)
     if not rotary_calls:
         raise RopeError(
-            f"{type(model).__name__}: {adapter.rotary_function} was not called when the model ran "
-            "(kernels from the hub replace it: load without use_kernels)"
+            f"{type(model).__name__}: {adapter.rotary_function} was not called when the model ran (it rotates by another "
+            "function, or by a kernel from the hub): this model needs an adapter (architectures.py)"
         )
     buffers = frequency_buffers(model)
     modules = adapter.attention_layers(model)
@@ -379,6 +386,11 @@ def _describe(model: nn.Module, adapter: Adapter) -> dict[int, LayerRotary]:
         if head_dim != key_dim or scaling is None:
             raise RopeError(
                 f"layer {layer}: queries and keys of {head_dim} and {key_dim} lanes, scale {scaling}"
+            )
+        if seen.get("key_heads", key_heads) != key_heads:
+            raise RopeError(
+                f"layer {layer}: {seen['key_heads']} key heads are rotated and {key_heads} attended to "
+                "(multi-head latent attention and the like): this model needs an adapter"
             )
         function = adapter.namespace(modules[layer])[adapter.rotary_function]
         cos, sin = seen["cos"], seen["sin"]
