@@ -3,8 +3,10 @@
 #include <doctest/doctest.h>
 
 #include <fstream>
+#include <nlohmann/json.hpp>
 
 #include "profiler/error.hpp"
+#include "support/schema.hpp"
 #include "support/temp_dir.hpp"
 
 using namespace rope;
@@ -141,6 +143,32 @@ TEST_CASE("records: JSON lines") {
   options.task = "other";
   CHECK(lines_of(files.read("{\"example_id\": 1, \"candidate\": \"NR\", \"correct\": 1}", options))[0] ==
         "other|0|NR|1|1");
+}
+
+TEST_CASE("records: the schema of a line takes what the reader takes") {
+  Files files;
+  const auto line = [](const std::string& task, const std::string& id, const std::string& score,
+                       const std::string& stage) {
+    return "{\"task\": " + task + ", \"example_id\": " + id + ", \"candidate\": \"NR\", \"score\": " + score +
+           ", \"stage\": " + stage + "}";
+  };
+  const auto agree = [&](const std::string& text, bool good) {
+    CAPTURE(text);
+    CHECK(files.refusal(text).empty() == good);
+    CHECK(schema_violations("record", nlohmann::json::parse(text)).empty() == good);
+  };
+  for (const char* score : {"1", "0.5", "true", "false", "\"1\"", "\"True\""})
+    agree(line("\"t\"", "7", score, "5"), true);
+  for (const char* stage : {"5", "10", "\"10\"", "\"\"", "null"})
+    agree(line("\"t\"", "\"a\"", "1", stage), true);
+  for (const char* score : {"1.5", "-1", "[]", "{}", "\"yes\""}) agree(line("\"t\"", "7", score, "5"), false);
+  for (const char* name : {"\"\"", "1.5", "true", "[]"}) {
+    agree(line(name, "7", "1", "5"), false);
+    agree(line("\"t\"", name, "1", "5"), false);
+  }
+  for (const char* stage : {"7", "true", "[5]"}) agree(line("\"t\"", "7", "1", stage), false);
+  agree("{\"task\": \"t\", \"candidate\": \"NR\", \"score\": 1}", false);
+  agree("{\"task\": \"t\", \"candidate\": \"NR\", \"example_id\": 1}", false);
 }
 
 TEST_CASE("records: samples of lm-evaluation-harness") {
