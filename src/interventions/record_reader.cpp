@@ -15,6 +15,7 @@ using namespace detail;
 
 /// First byte of the text after blanks and a byte order mark; -1 for none.
 int first_byte(const std::string& path) {
+  require_seekable(path);
   std::ifstream in(path, std::ios::binary);
   if (!in) throw UserError(path + ": cannot open", "check the file's name");
   int c = in.get();

@@ -20,6 +20,7 @@ using Kind = RankedSide::Kind;
 
 /// By the first byte: '{' begins a ranking, the HDF5 signature or NUL (no text) a profile.
 Kind kind_of(const std::string& path) {
+  require_seekable(path);
   std::ifstream in(path, std::ios::binary);
   if (!in) throw UserError(path + ": cannot open", "check the file's name");
   int c = in.get();

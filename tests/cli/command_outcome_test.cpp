@@ -1,4 +1,5 @@
 #include <doctest/doctest.h>
+#include <sys/stat.h>
 
 #include <chrono>
 #include <cmath>
@@ -230,6 +231,9 @@ TEST_CASE("outcome refuses what it cannot use") {
   check_failure(run_program({"outcome", records, "--resamples", "200000"}), 2, {"--resamples"});
   check_failure(run_program({"outcome", records, "-o", records, "--force"}), 2, {"r.csv"});
   check_failure(run_program({"outcome", records, "--plan", folder / "none.json"}), 3, {"none.json"});
+  REQUIRE(mkfifo((folder / "pipe").c_str(), 0600) == 0);
+  check_failure(run_program({"outcome", folder / "pipe"}), 3, {"pipe", "a regular file"});
+  check_failure(run_program({"compare", folder / "pipe", records}), 3, {"pipe", "a regular file"});
   write(folder, "o.json", "old");
   check_failure(run_program({"outcome", records, "-o", folder / "o.json"}), 2, {"exists"});
   check_failure(run_program({"outcome", folder / "none.csv", "-o", folder / "n.json"}), 3, {"none.csv"});
