@@ -377,6 +377,28 @@ def test_alpha_one_and_no_pairs_change_nothing():
                 assert torch.equal(before, model(ids).logits)
 
 
+def test_prompt_lengths_of_other_kinds():
+    model = tiny_models.make("llama")
+    ids = tiny_models.tokens(2, LENGTH)
+    change = Intervention([(1, 1)], "freeze", pairs=lambda length, _: range(length // 10))
+    with torch.no_grad():
+        results = []
+        for length in (
+            LENGTH,
+            np.int64(LENGTH),
+            torch.tensor(LENGTH),
+            [LENGTH] * 2,
+            torch.tensor([LENGTH] * 2),
+        ):
+            with apply_intervention(model, change, length):
+                results.append(model(ids).logits)
+    assert all(torch.equal(results[0], other) for other in results[1:])
+    for wrong in (20.0, "20", [20.5], [], 1, 0):
+        with pytest.raises((InterventionError, TypeError)):
+            with apply_intervention(model, change, wrong):
+                pass
+
+
 def test_a_bfloat16_model_keeps_its_type():
     model = tiny_models.make("gemma3", dtype=torch.bfloat16)
     ids = tiny_models.tokens(1, LENGTH)

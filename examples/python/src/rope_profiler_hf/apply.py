@@ -12,6 +12,7 @@ caches).
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -43,7 +44,10 @@ def apply_intervention(
     copies of a row are beside each other, as transformers makes them. Raises InterventionError where the
     intervention was made for another model or not for this length.
     """
-    lengths = [prompt_length] if isinstance(prompt_length, int) else [int(length) for length in prompt_length]
+    try:
+        lengths = [operator.index(prompt_length)]  # numpy's and torch's whole numbers too
+    except TypeError:
+        lengths = [operator.index(length) for length in prompt_length]
     if not lengths:
         raise InterventionError("prompt_length: expected one number or one per row")
     rotary = describe(model)
@@ -123,6 +127,11 @@ class LayerEdit:
         """Whether every query head gets keys of its own."""
         return self.frozen is not None and self.layer.num_kv_heads != self.layer.num_query_heads
 
+    def _heads_on(self, device: torch.device) -> torch.Tensor:
+        """The chosen heads; they move to the device once."""
+        self.heads = self.heads.to(device)
+        return self.heads
+
     def _rows(self, name: str, rows: int, device: torch.device) -> torch.Tensor:
         """The table of this name for a batch of `rows`; it moves to the device once."""
         table = getattr(self, name).to(device)
@@ -140,7 +149,7 @@ class LayerEdit:
         if self.frozen is None:
             return q, k
         some = call.k if call.q is None else call.q
-        heads = self.heads.to(some.device)
+        heads = self._heads_on(some.device)
         still = self._rows("frozen", some.shape[0], some.device)
         factor = torch.tensor(self.layer.attention_factor, dtype=call.cos.dtype, device=some.device)
         if call.q is not None:
@@ -162,7 +171,7 @@ class LayerEdit:
     def own_keys(self, k: torch.Tensor) -> torch.Tensor:
         """Rotated keys [B, Hkv or Hq, T, D] of the last rotary call → [B, Hq, T, D] with the chosen heads'
         frozen."""
-        heads = self.heads.to(k.device)
+        heads = self._heads_on(k.device)
         own = k if k.shape[1] == self.layer.num_query_heads else k.repeat_interleave(self.group, dim=1)
         own[:, heads] = self._unturned(own[:, heads], *self._key_content)
         return own
@@ -171,7 +180,7 @@ class LayerEdit:
         """The attention with rescaled queries, and with a value head for every key head where freezing made
         more."""
         if self.scale is not None:
-            r, heads = self.layer.rotary_dim, self.heads.to(call.q.device)
+            r, heads = self.layer.rotary_dim, self._heads_on(call.q.device)
             scale = self._rows("scale", call.q.shape[0], call.q.device)
             call.q = call.q.clone()  # keeps the strides, so that the other heads' sums keep their order
             chosen = call.q[:, heads]
