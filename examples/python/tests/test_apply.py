@@ -100,6 +100,7 @@ def test_logits_are_those_of_the_changed_scores(name, kind):
     q, k = after[number]["q"][0], after[number]["k"][0]
     if layer.norm_after is not None:
         q, k = (torch.from_numpy(rms_normalised(x.double().numpy(), layer.norm_after)) for x in (q, k))
+    q = q * torch.from_numpy(adapter_of(model).query_temperature(model, np.arange(LENGTH)))[:, None]
     whole_q, whole_k = (x[0].double().numpy() for x in before[number]["whole"])
     causal = np.tril(np.ones((LENGTH, LENGTH), dtype=bool))
     for head in range(layer.num_query_heads):

@@ -61,6 +61,19 @@ SPECS: dict[str, tuple[str, dict]] = {
     "qwen2": ("Qwen2Config", {}),
     "qwen3": ("Qwen3Config", dict(head_dim=16)),
     "mistral": ("MistralConfig", dict(sliding_window=8)),
+    "ministral3": (
+        "Ministral3Config",
+        dict(
+            head_dim=8,
+            rope_parameters={
+                "rope_type": "yarn",
+                "rope_theta": 500.0,
+                "factor": 4.0,
+                "original_max_position_embeddings": 8,
+                "llama_4_scaling_beta": 0.3,
+            },
+        ),
+    ),
     "gemma": ("GemmaConfig", dict(head_dim=8)),
     "gemma2": (
         "Gemma2Config",

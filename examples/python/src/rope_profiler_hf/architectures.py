@@ -12,6 +12,7 @@ from __future__ import annotations
 import inspect
 from pathlib import Path
 
+import numpy as np
 from torch import nn
 
 
@@ -77,6 +78,11 @@ class Adapter:
         """Whether another layer attends to this layer's keys, or this layer to another's."""
         return False
 
+    def query_temperature(self, model: nn.Module, positions: np.ndarray) -> np.ndarray:
+        """[n] factors that the model multiplies rotated queries at these positions with, beside its softmax scale.
+        Caches hold the queries without them; rope-profiler takes them from the config."""
+        return np.ones(len(positions))
+
     def norm_after_rotation(self, model: nn.Module) -> float | None:
         """ε of a root-mean-square norm without weights between rotation and attention, or None. Caches hold
         the vectors before it; rope-profiler applies it on reading."""
@@ -99,6 +105,17 @@ class _NanoChat(Adapter):
         return float(self.text_config(model).rms_norm_eps)
 
 
+class _Ministral3(Adapter):
+    def query_temperature(self, model: nn.Module, positions: np.ndarray) -> np.ndarray:
+        parameters = self.text_config(model).rope_parameters
+        beta, period = parameters.get("llama_4_scaling_beta"), parameters.get(
+            "original_max_position_embeddings"
+        )
+        if not beta or not period:
+            return np.ones(len(positions))
+        return 1 + beta * np.log(1 + np.floor(np.asarray(positions) / period))
+
+
 class _SeparateCalls(Adapter):
     """Gemma 3n and Gemma 4: apply_rotary_pos_emb(x, cos, sin) once for q, then for k in layers with keys of
     their own."""
@@ -116,6 +133,7 @@ class _SeparateCalls(Adapter):
 
 
 register("nanochat", _NanoChat())
+register("ministral3", _Ministral3())
 for _name in ("gemma3n_text", "gemma4_text"):
     register(_name, _SeparateCalls())
 

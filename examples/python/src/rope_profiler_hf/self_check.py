@@ -79,6 +79,7 @@ def check_example(
     """
     stored: dict[int, tuple[np.ndarray, np.ndarray]] = {}
     worst, where = 0.0, ""
+    temperature = adapter_of(model).query_temperature(model, np.asarray(query))
     causal = np.asarray(query)[:, None] >= np.asarray(key)[None, :]
     distance = np.asarray(query)[:, None] - np.asarray(key)[None, :]
 
@@ -107,8 +108,10 @@ def check_example(
             ],
             axis=2,
         )
+        formula *= temperature[:, None]
         size = (
-            np.linalg.norm(query_vectors, axis=-1)[:, :, None]
+            temperature[:, None]
+            * np.linalg.norm(query_vectors, axis=-1)[:, :, None]
             * np.linalg.norm(key_vectors, axis=-1)[:, None, :]
         )
         factor = max(1.0, layer.attention_factor**2)
