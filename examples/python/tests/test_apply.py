@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
+from itertools import product
 
 import numpy as np
 import pytest
@@ -84,8 +85,10 @@ def direct_scores(layer, content, tail, pairs, operation, alpha) -> np.ndarray:
     return layer.scaling * (total + tail)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("name", ALL)
+LATENT = ["deepseek_v3", "deepseek_yarn", "minicpm3"]
+
+
+@pytest.mark.parametrize("name, kind", [*product(ALL, KINDS), *((name, "rescale") for name in LATENT)])
 def test_logits_are_those_of_the_changed_scores(name, kind):
     model = tiny_models.make(name)
     ids = tiny_models.tokens(1, LENGTH)
@@ -96,15 +99,17 @@ def test_logits_are_those_of_the_changed_scores(name, kind):
     after = seen(model, ids, change)
     chosen = {head for _, head in change.heads}
     group = layer.num_query_heads // layer.num_kv_heads
-    r = layer.rotary_dim
+    at, r = layer.rotary_at, layer.rotary_dim
+    tail_lanes = [lane for lane in range(layer.head_dim) if not at <= lane < at + r]
     q, k = after[number]["q"][0], after[number]["k"][0]
+    k = k.expand(layer.num_kv_heads, -1, -1)  # latent attention has one for all
     if layer.norm_after is not None:
         q, k = (torch.from_numpy(rms_normalised(x.double().numpy(), layer.norm_after)) for x in (q, k))
     q = q * torch.from_numpy(adapter_of(model).query_temperature(model, np.arange(LENGTH)))[:, None]
     whole_q, whole_k = (x[0].double().numpy() for x in before[number]["whole"])
     causal = np.tril(np.ones((LENGTH, LENGTH), dtype=bool))
     for head in range(layer.num_query_heads):
-        tail = whole_q[head][:, r:] @ whole_k[head // group][:, r:].T
+        tail = whole_q[head][:, tail_lanes] @ whole_k[head // group][:, tail_lanes].T
         pairs = change.pairs if head in chosen else ()
         want = direct_scores(layer, (q[head], k[head // group]), tail, pairs, change.operation, change.alpha)
         have = after[number]["logits"][0, head].numpy()
@@ -338,6 +343,20 @@ def test_keys_shared_between_layers_can_be_rescaled_but_not_frozen():
         with pytest.raises(InterventionError, match="shares its keys with another layer"):
             with apply_intervention(model, Intervention([(number, 1)], "freeze", pairs=[0]), LENGTH):
                 pass
+
+
+@pytest.mark.parametrize("name", LATENT)
+def test_latent_attention_can_be_rescaled_but_not_frozen(name):
+    model = tiny_models.make(name)
+    assert all(layer.latent and layer.rotary_at == 12 for layer in describe(model).values())
+    with apply_intervention(model, make(model, "rescale", 0.3), LENGTH):
+        made = greedy(model, tiny_models.tokens(1, LENGTH), 5)
+        with torch.no_grad():
+            full = model(made.sequences[:, :-1], use_cache=False).logits[:, LENGTH - 1 :]
+    torch.testing.assert_close(torch.stack(made.logits, dim=1), full, rtol=1e-3, atol=1e-3)
+    with pytest.raises(InterventionError, match="share one rotary key"):
+        with apply_intervention(model, make(model, "freeze"), LENGTH):
+            pass
 
 
 def test_other_models_of_the_same_class_are_not_touched():

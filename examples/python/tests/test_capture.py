@@ -144,7 +144,7 @@ def test_the_program_reads_the_file_and_scores_it_as_numpy_does(name, dtype, tmp
         assert row["positional_score"] == pytest.approx(want, rel=1e-5)
 
 
-@pytest.mark.parametrize("name", list(tiny_models.SPECS))
+@pytest.mark.parametrize("name", [*tiny_models.SPECS, "deepseek_v3", "deepseek_yarn", "minicpm3"])
 def test_the_program_understands_the_config_as_the_model_does(name, tmp_path):
     """Frequencies, factor A, scale and rotating layers, which the program takes from the config alone."""
     model = tiny_models.make(name)
@@ -322,21 +322,15 @@ def test_a_bfloat16_model_is_checked_in_float32_and_left_as_it_was(tmp_path):
         capture(model, tiny_tokenizer(), prompts(), tmp_path / "d.h5")
 
 
-MLA = dict(
-    q_lora_rank=16,
-    kv_lora_rank=16,
-    qk_rope_head_dim=8,
-    qk_nope_head_dim=8,
-    v_head_dim=8,
-    num_key_value_heads=4,
-)
 FOREIGN = {
     "GPTJConfig": (
         dict(n_embd=32, n_layer=2, n_head=4, rotary_dim=4, vocab_size=400),
         "takes no q, k, cos, sin",
     ),
-    "MiniCPM3Config": (tiny_models.COMMON | MLA, "1 key heads are rotated and 4 attended to"),
-    "DeepseekV3Config": (tiny_models.COMMON | MLA | dict(first_k_dense_replace=3), "was not called"),
+    "JetMoeConfig": (
+        tiny_models.COMMON | dict(num_experts_per_tok=2, num_local_experts=4, kv_channels=8),
+        "2 key heads are rotated and 4 attended to",
+    ),
     "BloomConfig": (dict(hidden_size=32, n_layer=2, n_head=4, vocab_size=400), "no attention module calls"),
     "HunYuanDenseV1Config": (tiny_models.COMMON | dict(head_dim=8), "attention logits"),
 }

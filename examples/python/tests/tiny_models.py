@@ -132,7 +132,16 @@ SPECS: dict[str, tuple[str, dict]] = {
     ),
 }
 
-# Layers of two shapes, the last two attending to the keys of the first two: not for tests of every model.
+LATENT = dict(
+    q_lora_rank=16,
+    kv_lora_rank=16,
+    qk_rope_head_dim=8,
+    qk_nope_head_dim=12,
+    v_head_dim=8,
+    num_key_value_heads=4,
+)
+# Gemma 4: layers of two shapes, the last two attending to the keys of the first two: the others: multi-head latent attention. Their keys cannot be
+# frozen.
 ODD = {
     "gemma4": (
         "Gemma4TextConfig",
@@ -146,7 +155,24 @@ ODD = {
             hidden_size_per_layer_input=8,
             vocab_size_per_layer_input=VOCABULARY,
         ),
-    )
+    ),
+    "deepseek_v3": ("DeepseekV3Config", LATENT | dict(first_k_dense_replace=3)),
+    "deepseek_yarn": (
+        "DeepseekV3Config",
+        LATENT
+        | dict(
+            first_k_dense_replace=3,
+            rope_parameters={
+                "rope_type": "yarn",
+                "rope_theta": 500.0,
+                "factor": 4.0,
+                "original_max_position_embeddings": 64,
+                "mscale": 1.0,
+                "mscale_all_dim": 0.8,
+            },
+        ),
+    ),
+    "minicpm3": ("MiniCPM3Config", LATENT),
 }
 
 

@@ -61,6 +61,10 @@ def apply_intervention(
         edit = LayerEdit.make(rotary[number], [by_length[length].get(number) for length in lengths])
         if edit is not None and edit.frozen is not None and rotary[number].shares_keys:
             raise InterventionError(f"layer {number}: shares its keys with another layer: cannot be frozen")
+        if edit is not None and edit.frozen is not None and rotary[number].latent:
+            raise InterventionError(
+                f"layer {number}: its heads share one rotary key (latent attention): cannot be frozen"
+            )
         if edit is not None:
             edits[number] = edit
     if not edits:
@@ -102,13 +106,13 @@ class LayerEdit:
         lanes = layer.lanes(torch.arange(layer.pairs))
 
         def spread(table: np.ndarray) -> torch.Tensor:
-            """[P, Hq, h] by pair → [P, n, 1, r] by lane"""
+            """[P, Hq, h] by pair → [P, n, 1, r] by lane of rotated vectors"""
             picked = torch.from_numpy(np.ascontiguousarray(table[:, heads]))
             full = picked.new_empty((*picked.shape[:2], layer.rotary_dim))
             pairs = torch.arange(layer.pairs)
             by_lane = torch.cat((pairs, pairs)) if layer.layout == "half" else pairs.repeat_interleave(2)
             full[..., lanes] = picked[..., by_lane]
-            return full[:, :, None]
+            return full[..., layer.order][:, :, None]
 
         return cls(
             layer,
@@ -165,7 +169,8 @@ class LayerEdit:
     def _unturned(self, rotated: torch.Tensor, content: torch.Tensor, still: torch.Tensor) -> torch.Tensor:
         """rotated [B, n, T, D], changed in place: the frozen lanes are taken from content [B, n, T, ≥ r]."""
         r = self.layer.rotary_dim
-        rotated[..., :r] = torch.where(still, content[..., :r].to(rotated.dtype), rotated[..., :r])
+        content = content[..., :r][..., self.layer.order.to(content.device)].to(rotated.dtype)
+        rotated[..., :r] = torch.where(still, content, rotated[..., :r])
         return rotated
 
     def own_keys(self, k: torch.Tensor) -> torch.Tensor:
@@ -180,11 +185,12 @@ class LayerEdit:
         """The attention with rescaled queries, and with a value head for every key head where freezing made
         more."""
         if self.scale is not None:
-            r, heads = self.layer.rotary_dim, self._heads_on(call.q.device)
+            heads, start = self._heads_on(call.q.device), self.layer.rotary_at
+            lanes = slice(start, start + self.layer.rotary_dim)
             scale = self._rows("scale", call.q.shape[0], call.q.device)
             call.q = call.q.clone()  # keeps the strides, so that the other heads' sums keep their order
             chosen = call.q[:, heads]
-            chosen[..., :r] = (chosen[..., :r] * scale).to(chosen.dtype)
+            chosen[..., lanes] = (chosen[..., lanes] * scale).to(chosen.dtype)
             call.q[:, heads] = chosen
         if not self.expands:
             return call.run()

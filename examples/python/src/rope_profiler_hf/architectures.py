@@ -24,7 +24,7 @@ class RopeError(RuntimeError):
 class Adapter:
     """How to find rotary attention. Override what differs in a family."""
 
-    rotary_function = "apply_rotary_pos_emb"
+    rotary_functions = ("apply_rotary_pos_emb", "apply_rotary_pos_emb_interleave")
     attention_registry = "ALL_ATTENTION_FUNCTIONS"
 
     def text_config(self, model: nn.Module):
@@ -41,10 +41,11 @@ class Adapter:
         return inspect.unwrap(type(attention).forward).__globals__
 
     def is_rotary_attention(self, module: nn.Module) -> bool:
-        """Whether this module's forward calls the rotary function."""
+        """Whether this module's forward calls a rotary function."""
         if not isinstance(getattr(module, "layer_idx", None), int):
             return False
-        return self.rotary_function in inspect.unwrap(type(module).forward).__code__.co_names
+        names = inspect.unwrap(type(module).forward).__code__.co_names
+        return any(function in names for function in self.rotary_functions)
 
     def attention_layers(self, model: nn.Module) -> dict[int, nn.Module]:
         """Layer number → attention module, of all that may rotate. Raises RopeError when there is none."""
@@ -60,7 +61,7 @@ class Adapter:
         if not found:
             raise RopeError(
                 f"{type(model).__name__} ({self.model_type(model)}): no attention module calls "
-                f"{self.rotary_function}; a model of this kind needs an adapter (architectures.py)"
+                f"{self.rotary_functions[0]}; a model of this kind needs an adapter (architectures.py)"
             )
         return dict(sorted(found.items()))
 

@@ -85,9 +85,11 @@ class Recorder:
             query, key = content["query"], content["key"]
             self._left.discard(number)
             whole = (self._pick(call.q, self._query), self._pick(call.k, self._key))
-            if whole[0].shape[-1] > query.shape[-1]:  # the rotary function saw the rotary lanes only
-                query = torch.cat((query, whole[0][..., query.shape[-1] :]), dim=-1)
-                key = torch.cat((key, whole[1][..., key.shape[-1] :]), dim=-1)
+            width, at = query.shape[-1], self._layers[number].rotary_at
+            if whole[0].shape[-1] > width:  # the rotary function saw the rotary lanes only
+                tails = [torch.cat((x[..., :at], x[..., at + width :]), dim=-1) for x in whole]
+                query = torch.cat((query, tails[0]), dim=-1)
+                key = torch.cat((key.expand(tails[1].shape[0], -1, -1), tails[1]), dim=-1)
             self._store(number, query, key)
             if self._rotated is not None:
                 self._rotated(number, *whole, call.scaling)

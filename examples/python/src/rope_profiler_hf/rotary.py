@@ -31,7 +31,8 @@ class RotaryCall:
     cos: torch.Tensor
     sin: torch.Tensor
     heads_first: bool
-    original: Callable
+    function: Callable  # the model's own
+    original: Callable  # the same with this call's arguments
 
     def run(self) -> tuple[torch.Tensor | None, torch.Tensor | None]:
         """The model's own result, [B, H, T, D]; None where the call has none."""
@@ -120,7 +121,9 @@ class Tap:
                     stack.callback(handle.remove)
             spaces = {id(space): space for space in map(self._adapter.namespace, self._layer_of)}
             for space in spaces.values():
-                self._replace(stack, space, self._adapter.rotary_function, self._wrap_rotary)
+                for name in self._adapter.rotary_functions:
+                    if name in space:
+                        self._replace(stack, space, name, self._wrap_rotary)
                 if self._on_attention is not None:
                     self._replace(stack, space, self._adapter.attention_registry, self._wrap_registry)
             self._undo = stack.pop_all()
@@ -180,7 +183,7 @@ class Tap:
                 raise RopeError(
                     f"cos of {cos.dim()} dimensions: positions in several sections are not supported"
                 )
-            call = RotaryCall(q, k, cos, sin, heads_first, lambda: original(*args, **kwargs))
+            call = RotaryCall(q, k, cos, sin, heads_first, original, lambda: original(*args, **kwargs))
             call.q, call.k = call._turned(q), call._turned(k)
             return call.give_back(*self._on_rotary(layer, call))
 
@@ -212,7 +215,7 @@ class LayerRotary:
     layer: int
     num_query_heads: int
     num_kv_heads: int
-    head_dim: int  # of q and k in the attention: the rotary lanes first, then the tail
+    head_dim: int  # of q and k in the attention: the rotary lanes and the tail
     rotary_dim: int  # r
     layout: str  # "half" | "interleaved"
     reversed: bool  # angles negated
@@ -224,6 +227,9 @@ class LayerRotary:
     norm_after: float | None  # ε of a norm without weights between rotation and attention
     own_keys: bool  # False: it attends to another layer's keys
     shares_keys: bool  # so does another layer to its keys, or it to another's
+    latent: bool  # multi-head latent attention: all heads share one rotary key
+    rotary_at: int  # where the rotary lanes begin in q and k of the attention
+    order: torch.Tensor  # [r]: lane j of rotated vectors holds content lane order[j]
 
     @property
     def pairs(self) -> int:
@@ -288,23 +294,31 @@ def frequency_buffers(model: nn.Module) -> list[tuple[nn.Module, str, float]]:
     return found
 
 
-def vector_layout(rotate: Callable, rotary_width: int, table_width: int) -> tuple[str, bool, int]:
-    """(layout, reversed, r) of rotate(q, cos, sin), found by turning unit vectors by a quarter."""
+def vector_layout(
+    rotate: Callable, rotary_width: int, table_width: int
+) -> tuple[str, bool, int, torch.Tensor]:
+    """(layout, reversed, r, order) of rotate(q, cos, sin), found by turning unit vectors by nothing and by a quarter.
+
+    order [r]: lane j of the result holds what came in as lane order[j]; some functions sort the pairs.
+    """
     unit = torch.eye(rotary_width)[None, None]  # [1, 1, T = lanes, D]
     zero, one = torch.zeros(1, rotary_width, table_width), torch.ones(1, rotary_width, table_width)
-    turned = rotate(unit, zero, one)[0, 0]
+    kept, turned = rotate(unit, one, zero)[0, 0], rotate(unit, zero, one)[0, 0]  # [lane in, lane out]
     passed = [i for i in range(rotary_width) if turned[i, i] == 1]  # lanes that no angle moves
     r = rotary_width - len(passed)
     if r < 2 or r % 2 or passed != list(range(r, rotary_width)):
         raise RopeError("the rotary function does not turn pairs of the first lanes")
-    h = r // 2
+    kept, h = kept[:r, :r], r // 2
+    if not torch.equal(kept @ kept.T, torch.eye(r)):
+        raise RopeError("the rotary function changes vectors at position 0")
+    turned = turned[:r, :r] @ kept.T  # [lane in, lane in]
     for layout, a, b in (
         ("half", torch.arange(h), torch.arange(h) + h),
         ("interleaved", 2 * torch.arange(h), 2 * torch.arange(h) + 1),
     ):
         for sign in (1.0, -1.0):
             if bool((turned[a, b] == sign).all()) and bool((turned[b, a] == -sign).all()):
-                return layout, sign < 0, r
+                return layout, sign < 0, r, kept.argmax(dim=0)
     raise RopeError("the rotary function pairs lanes neither (n, n + r/2) nor (2n, 2n + 1)")
 
 
@@ -358,10 +372,13 @@ def _describe(model: nn.Module, adapter: Adapter) -> dict[int, LayerRotary]:
             )
         if call.k is not None:
             seen.update(own_keys=True, key_heads=call.k.shape[1])
-        return call.run()
+        q, k = call.run()
+        if q is not None:
+            seen.update(function=call.function, rotated=q.clone())
+        return q, k
 
     def on_attention(layer: int, call: AttentionCall):
-        attention_calls[layer] = (call.q.shape[-1], call.k.shape[-1], call.k.shape[1], call.scaling)
+        attention_calls[layer] = (call.q.clone(), call.k.shape[-1], call.k.shape[1], call.scaling)
         return call.run()
 
     device = model.get_input_embeddings().weight.device
@@ -373,7 +390,7 @@ def _describe(model: nn.Module, adapter: Adapter) -> dict[int, LayerRotary]:
         adapter.decoder(model)(input_ids=tokens, use_cache=False)
     if not rotary_calls:
         raise RopeError(
-            f"{type(model).__name__}: {adapter.rotary_function} was not called when the model ran (it rotates by another "
+            f"{type(model).__name__}: {adapter.rotary_functions[0]} was not called when the model ran (it rotates by another "
             "function, or by a kernel from the hub): this model needs an adapter (architectures.py)"
         )
     buffers = frequency_buffers(model)
@@ -382,20 +399,21 @@ def _describe(model: nn.Module, adapter: Adapter) -> dict[int, LayerRotary]:
     for layer, seen in sorted(rotary_calls.items()):
         if layer not in attention_calls:
             raise RopeError(f"layer {layer}: its attention call was not seen; this model needs an adapter")
-        head_dim, key_dim, key_heads, scaling = attention_calls[layer]
+        queries, key_dim, key_heads, scaling = attention_calls[layer]
+        head_dim = queries.shape[-1]
         if head_dim != key_dim or scaling is None:
             raise RopeError(
                 f"layer {layer}: queries and keys of {head_dim} and {key_dim} lanes, scale {scaling}"
             )
-        if seen.get("key_heads", key_heads) != key_heads:
+        latent = seen.get("key_heads") == 1 != key_heads and seen["width"] < head_dim
+        if seen.get("key_heads", key_heads) != key_heads and not latent:
             raise RopeError(
-                f"layer {layer}: {seen['key_heads']} key heads are rotated and {key_heads} attended to "
-                "(multi-head latent attention and the like): this model needs an adapter"
+                f"layer {layer}: {seen['key_heads']} key heads are rotated and {key_heads} attended to: "
+                "this model needs an adapter"
             )
-        function = adapter.namespace(modules[layer])[adapter.rotary_function]
         cos, sin = seen["cos"], seen["sin"]
-        layout, backwards, r = vector_layout(
-            functools.partial(adapter.rotate, function), seen["width"], cos.shape[-1]
+        layout, backwards, r, order = vector_layout(
+            functools.partial(adapter.rotate, seen["function"]), seen["width"], cos.shape[-1]
         )
         owner, buffer, factor, form = _match(layer, cos[0], sin[0], buffers)
         found[layer] = LayerRotary(
@@ -414,12 +432,26 @@ def _describe(model: nn.Module, adapter: Adapter) -> dict[int, LayerRotary]:
             norm_after=adapter.norm_after_rotation(model),
             own_keys=seen["own_keys"],
             shares_keys=adapter.shares_keys(modules[layer]),
+            latent=latent,
+            rotary_at=_place(layer, seen["rotated"], queries),
+            order=order,
         )
         if found[layer].inv_freq().shape[0] * 2 != r:
             raise RopeError(
                 f"layer {layer}: {found[layer].inv_freq().shape[0]} frequencies for {r} rotary lanes"
             )
     return found
+
+
+def _place(layer: int, rotated: torch.Tensor, queries: torch.Tensor) -> int:
+    """The first lane of the rotated part [B, H, T, ≤ D] in the attention's queries [B, H, T, D]."""
+    width, head_dim = rotated.shape[-1], queries.shape[-1]
+    if width == head_dim:
+        return 0
+    for start in (0, head_dim - width):
+        if torch.equal(queries[..., start : start + width], rotated):
+            return start
+    raise RopeError(f"layer {layer}: the attention's queries do not hold the rotated lanes at either end")
 
 
 def _match(layer: int, cos, sin, buffers) -> tuple[nn.Module, str, float, str]:
