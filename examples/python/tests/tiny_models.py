@@ -140,8 +140,8 @@ LATENT = dict(
     v_head_dim=8,
     num_key_value_heads=4,
 )
-# Gemma 4: layers of two shapes, the last two attending to the keys of the first two: the others: multi-head latent attention. Their keys cannot be
-# frozen.
+# Gemma 4: layers of two shapes, the last two attending to the keys of the first two; the others:
+# multi-head latent attention. Their keys cannot be frozen.
 ODD = {
     "gemma4": (
         "Gemma4TextConfig",

@@ -80,8 +80,8 @@ class Adapter:
         return False
 
     def query_temperature(self, model: nn.Module, positions: np.ndarray) -> np.ndarray:
-        """[n] factors that the model multiplies rotated queries at these positions with, beside its softmax scale.
-        Caches hold the queries without them; rope-profiler takes them from the config."""
+        """[n] factors that the model multiplies rotated queries at these positions with, beside its softmax
+        scale. Caches hold the queries without them; rope-profiler takes them from the config."""
         return np.ones(len(positions))
 
     def norm_after_rotation(self, model: nn.Module) -> float | None:

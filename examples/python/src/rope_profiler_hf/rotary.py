@@ -297,7 +297,8 @@ def frequency_buffers(model: nn.Module) -> list[tuple[nn.Module, str, float]]:
 def vector_layout(
     rotate: Callable, rotary_width: int, table_width: int
 ) -> tuple[str, bool, int, torch.Tensor]:
-    """(layout, reversed, r, order) of rotate(q, cos, sin), found by turning unit vectors by nothing and by a quarter.
+    """(layout, reversed, r, order) of rotate(q, cos, sin), found by turning unit vectors by nothing and by a
+    quarter.
 
     order [r]: lane j of the result holds what came in as lane order[j]; some functions sort the pairs.
     """
@@ -390,8 +391,8 @@ def _describe(model: nn.Module, adapter: Adapter) -> dict[int, LayerRotary]:
         adapter.decoder(model)(input_ids=tokens, use_cache=False)
     if not rotary_calls:
         raise RopeError(
-            f"{type(model).__name__}: {adapter.rotary_functions[0]} was not called when the model ran (it rotates by another "
-            "function, or by a kernel from the hub): this model needs an adapter (architectures.py)"
+            f"{type(model).__name__}: {adapter.rotary_functions[0]} was not called when the model ran "
+            "(it rotates by another function, or by a kernel from the hub): this model needs an adapter (architectures.py)"
         )
     buffers = frequency_buffers(model)
     modules = adapter.attention_layers(model)
