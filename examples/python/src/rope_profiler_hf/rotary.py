@@ -392,7 +392,8 @@ def _describe(model: nn.Module, adapter: Adapter) -> dict[int, LayerRotary]:
     if not rotary_calls:
         raise RopeError(
             f"{type(model).__name__}: {adapter.rotary_functions[0]} was not called when the model ran "
-            "(it rotates by another function, or by a kernel from the hub): this model needs an adapter (architectures.py)"
+            "(it rotates by another function, or by a kernel from the hub): "
+            "this model needs an adapter (architectures.py)"
         )
     buffers = frequency_buffers(model)
     modules = adapter.attention_layers(model)
