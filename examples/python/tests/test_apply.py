@@ -13,9 +13,10 @@ import flash_like
 import tiny_models
 from rope_profiler_hf.apply import apply_intervention
 from rope_profiler_hf.architectures import adapter_of
+from rope_profiler_hf.describe import describe
 from rope_profiler_hf.intervention import Intervention, InterventionError
-from rope_profiler_hf.rotary import Tap, describe
 from rope_profiler_hf.self_check import rms_normalised
+from rope_profiler_hf.tap import Tap
 
 ALL = list(tiny_models.SPECS)
 SOME = ["llama", "qwen3", "mistral", "gemma2", "gemma3", "phi3", "olmo2", "gpt_oss", "glm"]

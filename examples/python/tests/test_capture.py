@@ -21,9 +21,10 @@ from rope_profiler_hf import capture as capture_module
 from rope_profiler_hf import self_check
 from rope_profiler_hf.architectures import Adapter, RopeError, adapter_of, register
 from rope_profiler_hf.cache_file import partial_path
-from rope_profiler_hf.capture import CaptureSettings, capture
+from rope_profiler_hf.capture import capture
+from rope_profiler_hf.describe import _described, describe
+from rope_profiler_hf.examples import CaptureSettings
 from rope_profiler_hf.prompts import Prompt, encode, token_spans
-from rope_profiler_hf.rotary import _described, describe
 from rope_profiler_hf.selection import choose_tokens
 from tiny_tokenizer import tiny_tokenizer
 

@@ -16,9 +16,9 @@ import tiny_models
 from rope_profiler_hf.apply import apply_intervention
 from rope_profiler_hf.architectures import adapter_of
 from rope_profiler_hf.capture import capture
+from rope_profiler_hf.describe import describe
 from rope_profiler_hf.intervention import Intervention, InterventionError
 from rope_profiler_hf.plan_file import candidates, read_adapter, read_plan
-from rope_profiler_hf.rotary import describe
 from test_capture import prompts
 from tiny_tokenizer import tiny_tokenizer
 

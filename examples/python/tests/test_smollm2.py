@@ -10,10 +10,11 @@ import torch
 import program
 from rope_profiler_hf.apply import apply_intervention
 from rope_profiler_hf.capture import capture
+from rope_profiler_hf.describe import describe
 from rope_profiler_hf.intervention import Intervention
 from rope_profiler_hf.prompts import Prompt
-from rope_profiler_hf.rotary import Tap, describe
 from rope_profiler_hf.self_check import formula_scores
+from rope_profiler_hf.tap import Tap
 
 HEADS = [(4, 1), (4, 5), (11, 0)]
 

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import argparse
 import fnmatch
-import hashlib
-import json
 import sys
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
@@ -19,74 +16,15 @@ from torch import nn
 import rope_profiler_hf
 from rope_profiler_hf import cache_file
 from rope_profiler_hf.architectures import RopeError, adapter_of, model_name
+from rope_profiler_hf.cache_header import cache_model, resume_key, stored_layers
+from rope_profiler_hf.describe import describe
 from rope_profiler_hf.elements import ELEMENTS, as_numpy, rounded
+from rope_profiler_hf.examples import CaptureSettings, Example, prepare
 from rope_profiler_hf.grids import LENGTH_DEPENDENT, config_grid
-from rope_profiler_hf.prompts import Prompt, PromptError, encode, read_prompts, token_spans
+from rope_profiler_hf.prompts import Prompt, PromptError, read_prompts
 from rope_profiler_hf.recorder import Recorder, example_frequencies
-from rope_profiler_hf.rotary import LayerRotary, describe, evaluating, reset_frequencies
-from rope_profiler_hf.selection import choose_tokens
+from rope_profiler_hf.rotary import LayerRotary, evaluating, reset_frequencies
 from rope_profiler_hf.self_check import check_example
-
-LONGEST_WINDOW = 1 << 24
-
-
-@dataclass(frozen=True)
-class CaptureSettings:
-    """What is stored. queries, keys: tokens per example; full_coverage: all keys up to the last query."""
-
-    queries: int = 4
-    keys: int = 16
-    protocol: str = "p1"
-    seed: int = 20260910
-    full_coverage: bool = False
-    dtype: str = "float16"
-    layers: tuple[int, ...] | None = None
-
-
-@dataclass
-class Example:
-    """One prompt, ready to run. tokens: its ids; query, key: the positions to store."""
-
-    task: str
-    index: int  # in its task
-    id: str
-    tokens: list[int]
-    query: list[int]
-    key: list[int]
-
-
-def prepare(tokenizer, prompts: Iterable[Prompt], settings: CaptureSettings) -> list[Example]:
-    """The prompts as token ids with the chosen positions, in the file's order."""
-    counts: dict[str, int] = {}
-    examples = []
-    for prompt in prompts:
-        tokens, offsets = encode(tokenizer, prompt)
-        context, question = token_spans(prompt, offsets)
-        query, key = choose_tokens(
-            prompt.task,
-            prompt.id,
-            question,
-            context,
-            settings.queries,
-            settings.keys,
-            settings.protocol,
-            settings.seed,
-        )
-        where = f"task {prompt.task!r}, id {prompt.id!r}"
-        if not query:
-            raise RopeError(f"{where}: no token to take as a query (its question has none)")
-        if settings.full_coverage:
-            key = list(range(query[-1] + 1))
-        if not key:
-            raise RopeError(f"{where}: no token to take as a key before token {query[0]}")
-        if not 2 <= len(tokens) <= LONGEST_WINDOW:
-            raise RopeError(f"{where}: {len(tokens)} tokens; a cache takes 2 to {LONGEST_WINDOW}")
-        index = counts.setdefault(prompt.task, 0)
-        counts[prompt.task] += 1
-        examples.append(Example(prompt.task, index, prompt.id, tokens, query, key))
-    if not examples:
-        raise RopeError("no prompt to capture")
-    return examples
 
 
 def capture(
@@ -157,91 +95,6 @@ def capture(
                 writer.mark_done(example.task, example.index)
         writer.finish(output)
     return output
-
-
-def stored_layers(found: dict[int, LayerRotary], wanted: tuple[int, ...] | None) -> dict[int, LayerRotary]:
-    """The layers to store; all must have one shape, because a cache holds one."""
-    found = {number: layer for number, layer in found.items() if layer.own_keys}
-    if wanted is not None:
-        missing = sorted(set(wanted) - set(found))
-        if missing:
-            raise RopeError(
-                f"--layers: layer {missing[0]} does not rotate, has no keys of its own or does not exist"
-            )
-        found = {layer: found[layer] for layer in sorted(set(wanted))}
-    shapes: dict[tuple, list[int]] = {}
-    for number, layer in found.items():
-        shape = (layer.num_query_heads, layer.num_kv_heads, layer.head_dim, layer.layout, layer.reversed)
-        shapes.setdefault(shape, []).append(number)
-    if len(shapes) > 1:
-        kinds = "; ".join(
-            f"{shape}: layers {','.join(map(str, numbers))}" for shape, numbers in shapes.items()
-        )
-        raise RopeError(
-            "layers of different shapes (query heads, key heads, lanes, layout, reversed) belong in files of "
-            f"their own: use --layers. {kinds}"
-        )
-    return found
-
-
-def cache_model(model: nn.Module, layers: dict[int, LayerRotary], name: str) -> cache_file.CacheModel:
-    first = next(iter(layers.values()))
-    scales = {layer.scaling for layer in layers.values()}
-    num_layers = adapter_of(model).text_config(model).num_hidden_layers
-    return cache_file.CacheModel(
-        name=name,
-        num_layers=num_layers,
-        num_query_heads=first.num_query_heads,
-        num_kv_heads=first.num_kv_heads,
-        head_dim=first.head_dim,
-        rope_layout=first.layout,
-        reversed=first.reversed,
-        config=model.config.to_json_string(use_diff=False),
-        attention_scale=scales.pop() if len(scales) == 1 else None,
-        inv_freq=stored_frequencies(layers, num_layers),
-    )
-
-
-def stored_frequencies(layers: dict[int, LayerRotary], num_layers: int) -> np.ndarray | None:
-    """[h] where all layers agree, else [num_layers, h]; None where a grid follows the length of the run."""
-    if any(layer.rope_type() in LENGTH_DEPENDENT for layer in layers.values()):
-        return None
-    rows = {number: layer.inv_freq().double().cpu().numpy() for number, layer in layers.items()}
-    first = next(iter(rows.values()))
-    if all(np.array_equal(row, first) for row in rows.values()):
-        return first
-    width = {len(row) for row in rows.values()}
-    if len(width) > 1:
-        raise RopeError(
-            "layers with different numbers of rotary pairs belong in files of their own: use --layers"
-        )
-    table = np.zeros((num_layers, width.pop()))  # rows of layers that are not stored are not read
-    for number, row in rows.items():
-        table[number] = row
-    return table
-
-
-def resume_key(
-    model: nn.Module, header: cache_file.CacheModel, examples: list[Example], settings: CaptureSettings
-) -> str:
-    """JSON text, equal for runs that would write the same file: settings, digests of model and prompts."""
-    weights = hashlib.sha256()
-    for name, parameter in model.named_parameters():
-        sample = parameter.detach().flatten()[:: max(1, parameter.numel() // 256)].float().cpu().numpy()
-        weights.update(f"{name} {tuple(parameter.shape)} {parameter.dtype}\n".encode() + sample.tobytes())
-    prompts = hashlib.sha256()
-    for example in examples:
-        prompts.update(json.dumps([example.task, example.id, example.tokens, example.query]).encode() + b"\n")
-    return json.dumps(
-        {
-            "capture": rope_profiler_hf.__version__,
-            "settings": asdict(settings),
-            "name": header.name,
-            "weights": weights.hexdigest(),
-            "prompts": prompts.hexdigest(),
-        },
-        sort_keys=True,
-    )
 
 
 def store_example(

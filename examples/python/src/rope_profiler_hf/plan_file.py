@@ -6,14 +6,10 @@ one line that names the file and the place.
 
 from __future__ import annotations
 
-import json
 import math
-import zipfile
 from pathlib import Path
-from typing import Any
 
-import numpy as np
-
+from rope_profiler_hf.adapter_arrays import from_arrays, read_npz, read_safetensors
 from rope_profiler_hf.intervention import (
     FrequencyEntry,
     Intervention,
@@ -21,99 +17,20 @@ from rope_profiler_hf.intervention import (
     LayerPairs,
     ModelIdentity,
 )
+from rope_profiler_hf.json_reader import JsonReader, load_json
 
 PLAN_SCHEMA = "rope-profiler/plan-1"
 ADAPTER_SCHEMA = "rope-profiler/adapter-1"
-LARGEST_FILE = 1 << 30
 MOST_LAYERS, MOST_HEADS, MOST_PAIRS, LONGEST = 100_000, 100_000, 512, 1 << 24
 
 
-class _Reader:
-    """Typed access to JSON values with the place in the message."""
-
-    def __init__(self, file: str, value: Any, place: str = ""):
-        self.file, self.value, self.place = file, value, place
-
-    def error(self, expected: str) -> InterventionError:
-        found = repr(self.value)
-        return InterventionError(
-            f"{self.file}: {self.place or 'top level'}: expected {expected}, found {found[:60]}"
-        )
-
-    def __getitem__(self, key: str) -> _Reader:
-        if not isinstance(self.value, dict):
-            raise self.error("an object")
-        if key not in self.value:
-            raise InterventionError(f"{self.file}: {self.place or 'top level'}: {key} is missing")
-        return _Reader(self.file, self.value[key], f"{self.place}.{key}" if self.place else key)
-
-    def get(self, key: str) -> _Reader | None:
-        """The member, or None where it is missing or null."""
-        if not isinstance(self.value, dict):
-            raise self.error("an object")
-        return self[key] if self.value.get(key) is not None else None
-
-    def items(self) -> list[_Reader]:
-        if not isinstance(self.value, list):
-            raise self.error("a list")
-        return [_Reader(self.file, item, f"{self.place}[{i}]") for i, item in enumerate(self.value)]
-
-    def text(self) -> str:
-        if not isinstance(self.value, str):
-            raise self.error("a text")
-        return self.value
-
-    def whole(self, low: int, high: int) -> int:
-        if type(self.value) is not int or not low <= self.value <= high:
-            raise self.error(f"a whole number from {low} to {high}")
-        return self.value
-
-    def number(self) -> float:
-        if isinstance(self.value, bool) or not isinstance(self.value, (int, float)):
-            raise self.error("a number")
-        try:
-            value = float(self.value)
-        except OverflowError:
-            value = math.inf
-        if not math.isfinite(value):
-            raise self.error("a finite number")
-        return value
-
-    def numbers(self) -> tuple[float, ...]:
-        return tuple(item.number() for item in self.items())
-
-    def wholes(self, high: int) -> tuple[int, ...]:
-        return tuple(item.whole(0, high) for item in self.items())
-
-
-def _load(path: str | Path) -> _Reader:
-    path = Path(path)
-    if path.stat().st_size > LARGEST_FILE:
-        raise InterventionError(f"{path}: larger than {LARGEST_FILE} bytes")
-
-    def refuse(text: str):
-        raise ValueError(f"{text} is no number of JSON")
-
-    def once(pairs: list[tuple[str, Any]]) -> dict:
-        members = dict(pairs)
-        if len(members) != len(pairs):
-            raise ValueError("a name is there twice in one object")
-        return members
-
-    try:
-        value = json.loads(path.read_bytes().decode("utf-8"), parse_constant=refuse, object_pairs_hook=once)
-    except (ValueError, RecursionError) as error:
-        raise InterventionError(f"{path}: not a JSON file: {str(error).splitlines()[0][:120]}") from None
-    return _Reader(str(path), value)
-
-
-def _schema(reader: _Reader, wanted: str) -> None:
+def _schema(reader: JsonReader, wanted: str) -> None:
     found = reader["schema"].text()
     if found != wanted:
         raise InterventionError(f"{reader.file}: schema: expected {wanted}, found {found[:60]!r}")
 
 
-def _model(reader: _Reader) -> ModelIdentity:
+def _model(reader: JsonReader) -> ModelIdentity:
     layout = reader["rope_layout"].text()
     if layout not in ("half", "interleaved"):
         raise reader["rope_layout"].error("half or interleaved")
@@ -148,7 +65,7 @@ def _model(reader: _Reader) -> ModelIdentity:
     return ModelIdentity(reader["name"].text(), count, layout, tuple(entries), query_heads)
 
 
-def _frequencies(reader: _Reader) -> tuple[float, ...]:
+def _frequencies(reader: JsonReader) -> tuple[float, ...]:
     values = reader.numbers()
     if not 1 <= len(values) <= MOST_PAIRS:
         raise InterventionError(f"{reader.file}: {reader.place}: expected 1 to {MOST_PAIRS} numbers")
@@ -158,7 +75,7 @@ def _frequencies(reader: _Reader) -> tuple[float, ...]:
     return values
 
 
-def _steps(reader: _Reader, pairs: int) -> tuple[tuple[int, int], ...]:
+def _steps(reader: JsonReader, pairs: int) -> tuple[tuple[int, int], ...]:
     steps = tuple(
         (item["length"].whole(0, LONGEST), item["pairs"].whole(0, pairs)) for item in reader.items()
     )
@@ -167,7 +84,7 @@ def _steps(reader: _Reader, pairs: int) -> tuple[tuple[int, int], ...]:
     return steps
 
 
-def _heads(reader: _Reader) -> tuple[tuple[int, int], ...]:
+def _heads(reader: JsonReader) -> tuple[tuple[int, int], ...]:
     heads = []
     for item in reader.items():
         numbers = item.wholes(MOST_HEADS)
@@ -179,7 +96,7 @@ def _heads(reader: _Reader) -> tuple[tuple[int, int], ...]:
     return tuple(heads)
 
 
-def _prompts(reader: _Reader) -> dict[int, tuple[LayerPairs, ...]]:
+def _prompts(reader: JsonReader) -> dict[int, tuple[LayerPairs, ...]]:
     found: dict[int, tuple[LayerPairs, ...]] = {}
     for prompt in reader.items():
         length = prompt["length"].whole(2, LONGEST)
@@ -198,7 +115,7 @@ def _prompts(reader: _Reader) -> dict[int, tuple[LayerPairs, ...]]:
     return found
 
 
-def _candidate(reader: _Reader) -> tuple[str, str, float | None]:
+def _candidate(reader: JsonReader) -> tuple[str, str, float | None]:
     operation, alpha = reader["operation"].text(), reader.get("alpha")
     if operation not in ("rescale", "freeze"):
         raise reader["operation"].error("rescale or freeze")
@@ -208,7 +125,7 @@ def _candidate(reader: _Reader) -> tuple[str, str, float | None]:
 
 
 def _build(
-    reader: _Reader, model: ModelIdentity, candidate: _Reader, prompt_length: int | None
+    reader: JsonReader, model: ModelIdentity, candidate: JsonReader, prompt_length: int | None
 ) -> Intervention:
     stage = reader.get("stage")
     name, operation, alpha = _candidate(candidate)
@@ -232,7 +149,7 @@ def _build(
 
 def read_plan(path: str | Path) -> list[Intervention]:
     """Every candidate of every task and stage of a plan.json, in its order."""
-    reader = _load(path)
+    reader = load_json(path)
     _schema(reader, PLAN_SCHEMA)
     model = _model(reader["model"])
     return [
@@ -263,14 +180,14 @@ def read_adapter(path: str | Path) -> Intervention:
     if suffix == ".json":
         return _read_json(path)
     if suffix == ".safetensors":
-        return _from_arrays(str(path), *_read_safetensors(path))
+        return from_arrays(str(path), *read_safetensors(path))
     if suffix == ".npz":
-        return _from_arrays(str(path), *_read_npz(path))
+        return from_arrays(str(path), *read_npz(path))
     raise InterventionError(f"{path}: expected a .json, .safetensors or .npz file")
 
 
 def _read_json(path: str | Path) -> Intervention:
-    reader = _load(path)
+    reader = load_json(path)
     _schema(reader, ADAPTER_SCHEMA)
     length = reader.get("prompt_length")
     return _build(
@@ -278,83 +195,4 @@ def _read_json(path: str | Path) -> Intervention:
         _model(reader["model"]),
         reader["candidate"],
         None if length is None else length.whole(2, LONGEST),
-    )
-
-
-def _read_safetensors(path: str | Path) -> tuple[dict[str, np.ndarray], dict[str, str]]:
-    import safetensors
-
-    try:
-        with safetensors.safe_open(str(path), framework="np") as file:
-            return {name: file.get_tensor(name) for name in file.keys()}, dict(file.metadata() or {})
-    except (safetensors.SafetensorError, ValueError, TypeError) as error:
-        raise InterventionError(
-            f"{path}: not a safetensors file: {str(error).splitlines()[0][:120]}"
-        ) from None
-
-
-def _read_npz(path: str | Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-    try:
-        with zipfile.ZipFile(path) as archive:
-            if sum(member.file_size for member in archive.infolist()) > LARGEST_FILE:
-                raise InterventionError(f"{path}: larger than {LARGEST_FILE} bytes when unpacked")
-        with np.load(path, allow_pickle=False) as file:
-            arrays = {name: file[name] for name in file.files}
-    except (OSError, EOFError, ValueError, zipfile.BadZipFile) as error:
-        if isinstance(error, (FileNotFoundError, PermissionError, IsADirectoryError)):
-            raise
-        raise InterventionError(f"{path}: not an npz file: {str(error).splitlines()[0][:120]}") from None
-    text = arrays.pop("metadata", None)
-    if text is None or text.shape != () or text.dtype.kind not in "US":
-        raise InterventionError(f"{path}: metadata: expected a text")
-    text = text.item() if text.dtype.kind == "U" else text.item().decode("utf-8", "replace")
-    try:
-        metadata = json.loads(text)
-    except ValueError:
-        metadata = None
-    if not isinstance(metadata, dict):
-        raise InterventionError(f"{path}: metadata: expected a JSON object")
-    return arrays, metadata
-
-
-def _from_arrays(file: str, arrays: dict[str, np.ndarray], metadata: dict[str, Any]) -> Intervention:
-    """layer.{i}.query_scale and layer.{i}.frequency, float32 [Hq, h], of the touched layers."""
-    tables: dict[int, dict[str, np.ndarray]] = {}
-    if any(name.endswith(".query_rows") for name in arrays):
-        raise InterventionError(
-            f"{file}: factors on weights (--fold), no adapter: multiply q_proj's rows by them"
-        )
-    for name, array in arrays.items():
-        parts = name.split(".")
-        known = len(parts) == 3 and parts[0] == "layer" and parts[1].isascii() and parts[1].isdigit()
-        if not known or len(parts[1]) > 6 or parts[2] not in ("query_scale", "frequency"):
-            raise InterventionError(f"{file}: {name[:60]!r}: unknown array")
-        if array.ndim != 2 or array.dtype != np.float32 or not np.isfinite(array).all():
-            raise InterventionError(f"{file}: {name}: expected finite float32 numbers in two dimensions")
-        tables.setdefault(int(parts[1]), {})[parts[2]] = array
-    for layer, pair in tables.items():
-        if len(pair) != 2 or pair["query_scale"].shape != pair["frequency"].shape:
-            raise InterventionError(f"{file}: layer.{layer}: expected query_scale and frequency of one shape")
-    length, name = metadata.get("prompt_length"), metadata.get("model")
-    try:
-        length = None if length in (None, "", "null") else int(length)
-    except (TypeError, ValueError):
-        raise InterventionError(f"{file}: metadata prompt_length: expected a whole number") from None
-    if length is None:
-        raise InterventionError(
-            f"{file}: metadata: prompt_length is missing; arrays hold for one length only"
-        )
-    if isinstance(name, str) and name.startswith("{"):
-        try:
-            name = json.loads(name).get("name")
-        except ValueError:
-            name = None
-    if isinstance(name, dict):
-        name = name.get("name")
-    return Intervention.from_arrays(
-        {layer: (pair["query_scale"], pair["frequency"]) for layer, pair in tables.items()},
-        prompt_length=length,
-        model_name=name if isinstance(name, str) else None,
-        task=metadata.get("task") if isinstance(metadata.get("task"), str) else None,
-        candidate=metadata.get("candidate") if isinstance(metadata.get("candidate"), str) else None,
     )

@@ -9,7 +9,8 @@ import torch
 from torch import nn
 
 from rope_profiler_hf.architectures import RopeError
-from rope_profiler_hf.rotary import AttentionCall, LayerRotary, RotaryCall, Tap, table_error, table_tolerance
+from rope_profiler_hf.rotary import LayerRotary, table_error, table_tolerance
+from rope_profiler_hf.tap import AttentionCall, RotaryCall, Tap
 
 Store = Callable[[int, torch.Tensor, torch.Tensor], None]
 
