@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include <fstream>
 
 #include "cli/command.hpp"
@@ -9,17 +11,35 @@
 #include "profiler/atomic_file.hpp"
 #include "profiler/error.hpp"
 #include "profiler/export_table.hpp"
+#include "profiler/json_document.hpp"
 #include "profiler/result_json.hpp"
 
 namespace rope::cli {
 namespace {
 
-/// '{' tells a ranking from a profile; 0 for an empty or unreadable file.
-char first_byte(const std::string& path) {
+enum class Kind { kProfile, kRanking, kPlan, kOutcome };
+
+/// What a result is: JSON says it itself, everything else is taken for a profile. JSON that does not say it
+/// is left to the reader of the table's kind, which tells what is wrong.
+Kind kind_of(const std::string& path, const std::string& table) {
   std::ifstream in(path, std::ios::binary);
   char start = 0;
   in.get(start);
-  return start;
+  if (start != '{') return Kind::kProfile;
+  const JsonDocument document(path, "rank -o`, `plan -o` or `outcome -o");
+  for (const char* name : {"schema", "format"}) {
+    const auto found = document.root().find(name);
+    if (found == document.root().end() || !found->is_string()) continue;
+    if (*found == kPlanSchema) return Kind::kPlan;
+    if (*found == "rope-profiler/outcome") return Kind::kOutcome;
+    if (*found == "rope-profiler/ranking") return Kind::kRanking;
+  }
+  return table == "preview" ? Kind::kPlan : table == "outcome" ? Kind::kOutcome : Kind::kRanking;
+}
+
+/// The table of a kind of JSON result.
+const char* table_of(Kind kind) {
+  return kind == Kind::kRanking ? "ranking" : kind == Kind::kPlan ? "preview" : "outcome";
 }
 
 class ExportCommand : public Command {
@@ -55,10 +75,9 @@ class ExportCommand : public Command {
         ->type_name("TABLE")
         ->check(CLI::IsMember(table_names()))
         ->required();
-    app.add_option("--format", format_, "form of the output")
-        ->type_name("FORMAT")
-        ->check(CLI::IsMember({"csv", "jsonl", "npy"}))
-        ->capture_default_str();
+    app.add_option("--format", format_, "form of the output (default: by the name of -o, else csv)")
+        ->type_name("csv|jsonl|npy")
+        ->check(CLI::IsMember({"csv", "jsonl", "npy"}));
     add_output_options(app, output_, "the table (default: standard output)");
   }
 
@@ -69,37 +88,49 @@ class ExportCommand : public Command {
   }
 
   int run(Console& console, int threads) override {
-    const TableFormat format = parse_table_format(format_);
+    const TableFormat format = parse_table_format(file_format());
     const auto content = format == TableFormat::kNpy ? Output::Content::kBinary : Output::Content::kText;
     require_output_is_no_input(output_.path, {input_});
     Output output(console, output_, content);
-    const char start = first_byte(input_);
-    if (table_ == "preview") {
-      write_preview(format, output.stream());
-      output.commit();
-      return 0;
-    }
-    if (table_ == "outcome") {
-      write_table(outcome_table(read_outcome_json(input_)), format, output.stream());
-      output.commit();
-      return 0;
-    }
-    if (start == '{' && table_ != "ranking")
-      throw usage_error(input_ + ": only a profile has a table \"" + table_ + "\"",
-                        "give the profile; a ranking has the table ranking");
-    if (start != '{') {
-      BootstrapOptions options;
-      options.threads = threads;
-      const ProfileReader profile(input_);
-      write_table(profile_table(profile, table_, options), format, output.stream());
-    } else {
-      write_table(ranking_table(read_ranking_json(input_)), format, output.stream());
-    }
+    write(kind_of(input_, table_), format, threads, output.stream());
     output.commit();
     return 0;
   }
 
  private:
+  std::string file_format() const {
+    if (!format_.empty()) return format_;
+    for (const char* format : {"jsonl", "npy"})
+      if (output_.path.ends_with(std::string(".") + format)) return format;
+    return "csv";
+  }
+
+  void write(Kind kind, TableFormat format, int threads, std::ostream& to) const {
+    if (kind != Kind::kProfile && table_ != table_of(kind)) refuse(kind);
+    if (kind == Kind::kPlan) return write_preview(format, to);
+    if (kind == Kind::kOutcome) return write_table(outcome_table(read_outcome_json(input_)), format, to);
+    if (kind == Kind::kRanking) return write_table(ranking_table(read_ranking_json(input_)), format, to);
+    if (table_ == "preview" || table_ == "outcome") refuse(kind);
+    BootstrapOptions options;
+    options.threads = threads;
+    const ProfileReader profile(input_);
+    write_table(profile_table(profile, table_, options), format, to);
+  }
+
+  [[noreturn]] void refuse(Kind kind) const {
+    const char* what = kind == Kind::kProfile   ? "a profile"
+                       : kind == Kind::kRanking ? "a ranking"
+                       : kind == Kind::kPlan    ? "a plan"
+                                                : "an outcome";
+    throw usage_error(
+        fmt::format("{}: {} has no table \"{}\"", input_, what, table_),
+        table_ == "preview"   ? "give a plan made with `plan --preview`"
+        : table_ == "outcome" ? "give a file written by `outcome -o`"
+        : kind == Kind::kProfile
+            ? ""
+            : fmt::format("its table is {}; the others are those of a profile", table_of(kind)));
+  }
+
   void write_preview(TableFormat format, std::ostream& to) const {
     const Plan plan = read_plan_json(input_);
     if (!plan.preview)
@@ -108,7 +139,7 @@ class ExportCommand : public Command {
     write_table(preview_table(plan), format, to);
   }
 
-  std::string input_, table_, format_ = "csv";
+  std::string input_, table_, format_;
   OutputOptions output_;
 };
 

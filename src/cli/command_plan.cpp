@@ -100,7 +100,7 @@ class PlanCommand : public Command {
     require_output_is_no_input(output_.path, inputs);
     std::optional<Output> output;
     if (!output_.path.empty()) output.emplace(console, output_);
-    if (!outcomes_.empty()) options.not_improved = tasks_not_improved(read_outcome_json(outcomes_), 5);
+    if (!outcomes_.empty()) take_outcomes(options);
     const ProfileReader profile(input_);
     Plan plan = make_plan(profile, options);
     plan.profile = described(input_);
@@ -118,6 +118,13 @@ class PlanCommand : public Command {
   }
 
  private:
+  void take_outcomes(PlanOptions& options) const {
+    const Outcome outcome = read_outcome_json(outcomes_);
+    options.not_improved = tasks_not_improved(outcome, 5);
+    for (const TaskOutcome& task : outcome.tasks)
+      if (task.stage == 5 && task.matched > 0) options.measured.push_back(task.task);
+  }
+
   static ProfileInput described(const std::string& path) {
     return {path, sha256_of_file(path), static_cast<std::int64_t>(std::filesystem::file_size(path))};
   }

@@ -84,6 +84,8 @@ class RankCommand : public Command {
     for (const auto& task : ranking.unranked) missing += (missing.empty() ? "" : ", ") + printable(task);
     if (!missing.empty()) console.warning("not ranked, a score is missing: " + missing);
     if (ranking.tasks.size() == 1) console.note("one task alone has w_S = 1/2 and no direction");
+    if (ranking.tasks.size() == 2 || ranking.tasks.size() == 3)
+      console.note("ranks of so few tasks say little: w_S can take few values, whatever the intervals are");
   }
 
   std::string input_;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <nlohmann/json.hpp>
 
 #include "interventions/plan_json.hpp"
@@ -43,6 +44,15 @@ PlanPromptLayer entry_of(const AdapterChoice& choice, int layer, std::vector<int
   return entry;
 }
 
+/// "0.50" means the candidate 0.5.
+std::string canonical(const std::string& candidate) {
+  double alpha = 0;
+  const char* end = candidate.data() + candidate.size();
+  const auto parsed = std::from_chars(candidate.data(), end, alpha);
+  return parsed.ec == std::errc() && parsed.ptr == end ? Intervention{Operation::kRescale, alpha}.id()
+                                                       : candidate;
+}
+
 std::string lengths_text(const PlanTask& task) {
   return task.prompts.empty()
              ? "none"
@@ -53,6 +63,7 @@ std::string lengths_text(const PlanTask& task) {
 
 AdapterChoice choose_candidate(const Plan& plan, const std::string& task, const std::string& candidate,
                                int stage) {
+  const std::string id = canonical(candidate);
   std::string tasks, candidates;
   std::vector<AdapterChoice> found;
   for (const PlanTask& entry : plan.tasks) {
@@ -60,7 +71,7 @@ AdapterChoice choose_candidate(const Plan& plan, const std::string& task, const 
     if (entry.task != task || (stage != 0 && entry.stage != stage)) continue;
     for (const Intervention& one : entry.candidates) {
       candidates += (candidates.empty() ? "" : ", ") + one.id();
-      if (one.id() == candidate) found.push_back({&plan, &entry, one});
+      if (one.id() == id) found.push_back({&plan, &entry, one});
     }
   }
   if (found.size() > 1)
@@ -70,8 +81,9 @@ AdapterChoice choose_candidate(const Plan& plan, const std::string& task, const 
   const bool known = std::any_of(plan.tasks.begin(), plan.tasks.end(),
                                  [&](const PlanTask& entry) { return entry.task == task; });
   if (!known) throw usage_error(fmt::format("--task {}: the plan has no such task", task), "it has " + tasks);
-  throw usage_error(fmt::format("--candidate {}: the plan has no such candidate for {}", candidate, task),
-                    candidates.empty() ? "it has none" : "it has " + candidates);
+  throw usage_error(
+      fmt::format("--candidate {}: the plan has no such candidate for {}", candidate, task),
+      (candidates.empty() ? "it has none" : "it has " + candidates) + "; `plan --strengths` makes others");
 }
 
 PlanPrompt adapter_prompt(const AdapterChoice& choice, std::int64_t length) {

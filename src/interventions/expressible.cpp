@@ -107,12 +107,10 @@ bool one_mask(const AdapterChoice& choice) {
   });
 }
 
-/// Tables of one length serve prompts of that length's mask only.
-Expressibility of_one_length(const AdapterChoice& choice, std::string target, std::int64_t length,
-                             std::string reason) {
-  if (length == 0 || one_mask(choice)) return {std::move(target), Verdict::kExact, std::move(reason)};
-  return {std::move(target), Verdict::kApproximate,
-          fmt::format("{}; the pairs are those of {} tokens, other lengths have others", reason, length)};
+/// " at 900 tokens; other lengths of the plan have other pairs" where that is so.
+std::string length_clause(const AdapterChoice& choice, std::int64_t length) {
+  if (length == 0 || one_mask(choice)) return {};
+  return fmt::format(", at {} tokens alone: other prompts of the task have other pairs", length);
 }
 
 Expressibility of_adapter(const AdapterChoice& choice, std::int64_t length) {
@@ -122,7 +120,7 @@ Expressibility of_adapter(const AdapterChoice& choice, std::int64_t length) {
   if (freezes(choice))
     reason = shared == 0 ? "queries and keys of the chosen heads rotate by other frequencies"
                          : "the chosen heads get keys of their own, so the KV cache of their layers grows";
-  return of_one_length(choice, "adapter", length, std::move(reason));
+  return {"adapter", Verdict::kExact, reason + length_clause(choice, length)};
 }
 
 }  // namespace
@@ -161,8 +159,9 @@ std::vector<Expressibility> expressible(const AdapterChoice& choice, std::int64_
     rows.push_back({"weights", Verdict::kApproximate,
                     "weights hold the pairs of one prompt length (--fold --prompt-length)"});
   else
-    rows.push_back(of_one_length(choice, "weights", prompt_length,
-                                 "rows of " + fold_target(choice.plan->model.model_type) + ", with --fold"));
+    rows.push_back({"weights", one_mask(choice) ? Verdict::kExact : Verdict::kApproximate,
+                    "rows of " + fold_target(choice.plan->model.model_type) + ", with --fold" +
+                        length_clause(choice, prompt_length)});
   rows.push_back({"llama.cpp rope factors", Verdict::kNotExpressible,
                   freezes(choice)
                       ? "one list of factors for all heads of the model"

@@ -110,6 +110,7 @@ struct PlanOptions {
   std::optional<std::vector<Intervention>> strengths;    ///< `--strengths`, in place of the stage's
   std::optional<HeadRequest> heads;                      ///< `--heads`, in place of the stage's share
   std::optional<std::vector<std::string>> not_improved;  ///< tasks that stage 5 did not improve
+  std::vector<std::string> measured;                     ///< with not_improved: those that it was measured on
 };
 
 /// Makes a plan from a finished profile. Deterministic in (profile, options). Throws UserError where the

@@ -6,6 +6,8 @@
 #include <cmath>
 #include <set>
 
+#include "profiler/task_globs.hpp"
+
 namespace rope {
 namespace {
 
@@ -46,14 +48,15 @@ void warn_of_layers(const Plan& plan, const ProfileReader& profile, std::vector<
     warnings.push_back(fmt::format(
         "queries and keys are normalised after the rotation in layers {}: apply a rescaling after that norm",
         listed(normed)));
+  const std::size_t chosen = plan.tasks.front().heads.size();
   const std::vector<HeadIndex> shared = heads_with_shared_keys(plan.model, plan.tasks.front().heads);
   if (has_freeze(plan) && !shared.empty()) {
     std::set<int> layers;
     for (const HeadIndex& head : shared) layers.insert(head.first);
     warnings.push_back(fmt::format(
-        "{} of the chosen heads share their keys with heads that are not chosen (layers {}): a freeze needs "
-        "keys of its own for them, so the KV cache of these layers grows",
-        shared.size(), listed(layers)));
+        "{} of the {} chosen heads share their keys with heads that are not chosen (layers {}): a freeze "
+        "needs keys of its own for them, so the KV cache of these layers grows",
+        shared.size() == chosen ? "all" : std::to_string(shared.size()), chosen, listed(layers, 40)));
   }
 }
 
@@ -80,6 +83,14 @@ void warn_of_tasks(const Plan& plan, const ProfileReader& profile, const PlanOpt
       if (std::none_of(profile.tasks().begin(), profile.tasks().end(),
                        [&](const ProfileTask& known) { return known.name == task; }))
         unknown.push_back(task);
+    std::vector<std::string> unmeasured;
+    for (const ProfileTask& task : profile.tasks())
+      if (matches_any_glob(task.name, options.task_globs) &&
+          std::find(options.measured.begin(), options.measured.end(), task.name) == options.measured.end())
+        unmeasured.push_back(task.name);
+    if (!unmeasured.empty())
+      warnings.push_back(
+          fmt::format("not planned, stage 5 was not measured on them: {}", listed(unmeasured)));
     if (!unknown.empty())
       warnings.push_back(
           fmt::format("the outcomes name tasks that the profile does not have: {}", listed(unknown)));

@@ -265,10 +265,12 @@ TEST_CASE("export --table outcome: the columns of the contract in every format")
   CHECK(table.text(2, "planned") == "2");
   for (const char* format : {"jsonl", "npy"})
     CHECK(run_program({"export", json, "--table", "outcome", "--format", format}).exit_code == 0);
-  check_failure(run_program({"export", json, "--table", "ranking"}), 3, {"o.json"});
+  check_failure(run_program({"export", json, "--table", "ranking"}), 2,
+                {"o.json: an outcome has no table \"ranking\""});
   check_failure(run_program({"export", json, "--table", "tasks"}), 2, {"o.json", "tasks"});
   make_profile(folder / "p.h5", ProfileRecipe{});
-  check_failure(run_program({"export", folder / "p.h5", "--table", "outcome"}), 3, {"p.h5"});
+  check_failure(run_program({"export", folder / "p.h5", "--table", "outcome"}), 2,
+                {"p.h5: a profile has no table"});
 }
 
 TEST_CASE("export: damaged outcomes are refused or read, nothing else") {
@@ -288,7 +290,10 @@ TEST_CASE("export: damaged outcomes are refused or read, nothing else") {
     return document.dump();
   };
   CHECK_FALSE(refused(whole));
-  CHECK(refused(changed("/format", "rope-profiler/ranking")));
+  CHECK(refused(changed("/format", "rope-profiler/outcomes")));
+  write(folder, "ranking.json", changed("/format", "rope-profiler/ranking"));
+  check_failure(run_program({"export", folder / "ranking.json", "--table", "outcome"}), 2,
+                {"ranking.json: a ranking has no table"});
   CHECK(refused(changed("/format_version", 2)));
   CHECK(refused(changed("/tasks/0/stage", 7)));
   CHECK(refused(changed("/tasks/0/matched", -1)));

@@ -149,6 +149,11 @@ TEST_CASE("export: every table and format, to a file and to standard output") {
       CHECK(out.out.size() > 100);
       CHECK(read_file(path) == out.out);
     }
+  // The form follows from the name where --format does not say it.
+  CHECK(run_program({"export", profile, "--table", "tasks", "-o", folder / "by-name.npy"}).exit_code == 0);
+  CHECK(read_file(folder / "by-name.npy").substr(1, 5) == "NUMPY");
+  CHECK(run_program({"export", profile, "--table", "tasks", "-o", folder / "by-name.jsonl"}).exit_code == 0);
+  CHECK(read_file(folder / "by-name.jsonl").front() == '{');
   CHECK(run_program({"export", profile, "--table", "tasks", "-o", "-"}).out ==
         run_program({"export", profile, "--table", "tasks"}).out);
 }

@@ -270,7 +270,11 @@ TEST_CASE("what can hold a candidate") {
   // Weights hold one mask: approximate for lengths that have another.
   const Plan plan = plan_in(folder, "llama", "half", {"--split", "periods:3.3"});
   for (const Expressibility& row : expressible(choose_candidate(plan, "beta", "0.5", 5), 210))
-    if (row.target == "weights" || row.target == "adapter") CHECK(row.verdict == Verdict::kApproximate);
+    if (row.target == "weights" || row.target == "adapter") {
+      CHECK(row.verdict == (row.target == "weights" ? Verdict::kApproximate : Verdict::kExact));
+      CHECK(row.reason.find("at 210 tokens alone") != std::string::npos);
+    }
+  CHECK(choose_candidate(plan, "beta", "0.50", 5).candidate.alpha == 0.5);
   const AdapterChoice freeze = choose_candidate(plan, "beta", "NR", 5);
   CHECK_THROWS_AS(fold_tensors(freeze, 210), UserError);
   const ProgramResult refused =
