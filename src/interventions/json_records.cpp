@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "interventions/flat_object.hpp"
+#include "interventions/intervention.hpp"
 #include "profiler/clean_text.hpp"
 #include "profiler/error.hpp"
 
@@ -103,6 +104,12 @@ const std::string& name_of(const std::string& where, const FlatObject::Member& m
   return member.text;
 }
 
+/// A name, or a strength as a number.
+std::string candidate_of(const std::string& where, const FlatObject::Member& member) {
+  return member.kind == Kind::kReal ? Intervention{Operation::kRescale, member.number}.id()
+                                    : name_of(where, member);
+}
+
 bool member_solved(const std::string& where, const FlatObject::Member& member) {
   if (member.kind == Kind::kText) return solved(where, member.name, member.text);
   if (member.kind != Kind::kBoolean && member.kind != Kind::kInteger && member.kind != Kind::kReal)
@@ -136,7 +143,8 @@ void read_records_of(LineReader& lines, std::string text, const RecordFile& file
         stand_ins_of(file, options, given(task), given(candidate), given(stage), records.used);
     const FlatObject::Member& score = either && !given(object[4]) ? object[5] : object[either ? 4 : 5];
     add_record(records.table, where, given(task) ? name_of(where, task) : stand_ins.task,
-               name_of(where, object[1]), given(candidate) ? name_of(where, candidate) : stand_ins.candidate,
+               name_of(where, object[1]),
+               given(candidate) ? candidate_of(where, candidate) : stand_ins.candidate,
                given(stage) ? member_stage(where, stage) : stand_ins.stage, member_solved(where, score),
                lines.line());
   } while (lines.next(text));

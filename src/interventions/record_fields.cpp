@@ -5,6 +5,7 @@
 #include <charconv>
 #include <limits>
 
+#include "interventions/intervention.hpp"
 #include "profiler/clean_text.hpp"
 #include "profiler/error.hpp"
 
@@ -58,13 +59,22 @@ std::uint8_t stage_of(const std::string& where, const std::string& column, std::
   refuse_record(where, "stage 5, 10 or nothing in " + rope::quoted(column), rope::quoted(text));
 }
 
+std::string candidate_id(std::string_view text) {
+  double alpha = 0;
+  const char* end = text.data() + text.size();
+  const auto parsed = std::from_chars(text.data(), end, alpha);
+  if (parsed.ec != std::errc() || parsed.ptr != end || !(alpha >= 0 && alpha <= kLargestStrength))
+    return std::string(text);
+  return Intervention{Operation::kRescale, alpha + 0.0}.id();  // -0 becomes 0
+}
+
 void add_record(RecordTable& table, const std::string& where, std::string_view task, std::string_view example,
                 std::string_view candidate, std::uint8_t stage, bool correct, std::int64_t line) {
   if (table.records.size() >= kMostRecords) refuse_record(where, "at most 2^30 records in all", "more");
   AccuracyRecord record;
   record.task = table.tasks.number(task);
   record.example = table.examples.number(example);
-  record.candidate = table.candidates.number(candidate);
+  record.candidate = table.candidates.number(candidate_id(candidate));
   record.file = static_cast<std::uint32_t>(table.files.size() - 1);
   record.line =
       static_cast<std::uint32_t>(std::min<std::int64_t>(line, std::numeric_limits<std::uint32_t>::max()));

@@ -40,7 +40,11 @@ bool solved(const std::string& where, const std::string& column, double score);
 /// 5, 10, or 0 for an empty text.
 std::uint8_t stage_of(const std::string& where, const std::string& column, std::string_view text);
 
-/// Appends a record; refuses what would be too many.
+/// Id of a strength from 0 to 1e4, however it is written: "0.50" and "2.0" are the candidates 0.5 and 2. Any
+/// other text stays as it is.
+std::string candidate_id(std::string_view text);
+
+/// Appends a record, its candidate by candidate_id(); refuses what would be too many.
 void add_record(RecordTable& table, const std::string& where, std::string_view task, std::string_view example,
                 std::string_view candidate, std::uint8_t stage, bool correct, std::int64_t line);
 

@@ -171,6 +171,28 @@ TEST_CASE("records: the schema of a line takes what the reader takes") {
   agree("{\"task\": \"t\", \"candidate\": \"NR\", \"example_id\": 1}", false);
 }
 
+TEST_CASE("records: a strength is the same candidate however it is written") {
+  Files files;
+  const auto candidate = [&](const std::string& text) {
+    const auto& table = files.read("task,example_id,candidate,correct\nt,1," + text + ",1\n").table;
+    return table.candidates.text(table.records[0].candidate);
+  };
+  for (const char* text : {"0.5", "0.50", ".5", "5e-1"}) CHECK(candidate(text) == "0.5");
+  for (const char* text : {"2", "2.0", "2.000", "02"}) CHECK(candidate(text) == "2");
+  CHECK(candidate("-0") == "0");
+  for (const char* text : {"NR", "baseline", "-1", "1e9", "2x", "nan", "inf", "1e999"})
+    CHECK(candidate(text) == text);
+  const auto json = [&](const std::string& value) {
+    const auto& table =
+        files.read("{\"task\": \"t\", \"example_id\": 1, \"correct\": 1, \"candidate\": " + value + "}")
+            .table;
+    return table.candidates.text(table.records[0].candidate);
+  };
+  CHECK(json("0.5") == "0.5");
+  CHECK(json("2.0") == "2");
+  CHECK(json("2") == "2");
+}
+
 TEST_CASE("records: samples of lm-evaluation-harness") {
   Files files;
   const std::string name = "samples_niah_single_1_2025-03-01T10-20-30.123456.jsonl";
