@@ -414,6 +414,7 @@ def test_kill_costs_one_example_and_resuming_gives_the_same_bytes(tmp_path, monk
     run, runs = capture_module.run, []
     monkeypatch.setattr(capture_module, "run", lambda *given: (runs.append(len(given[1])), run(*given)))
     assert capture_module.main([*arguments, str(cut)]) == 0
+    assert capsys.readouterr().err.endswith(f"wrote {cut}\n")
     assert len(runs) == 2
     assert capture_module.main([*arguments, str(whole)]) == 0
     assert cut.read_bytes() == whole.read_bytes()

@@ -6,11 +6,15 @@ import re
 
 import pytest
 import tiny_models
+from test_plan_file import plan_of
 from tiny_tokenizer import tiny_tokenizer
 
+import rope_profiler_hf
 from rope_profiler_hf.apply import apply_intervention
+from rope_profiler_hf.capture import parser as capture_parser
 from rope_profiler_hf.decoding import greedy
 from rope_profiler_hf.evaluate import evaluate, main, plan_jobs, prepare
+from rope_profiler_hf.evaluate import parser as evaluate_parser
 from rope_profiler_hf.intervention import Intervention
 from rope_profiler_hf.prompts import Prompt, PromptError, encode
 from rope_profiler_hf.records import COLUMNS, read_records
@@ -200,3 +204,62 @@ def test_command_without_a_plan(tmp_path, capsys):
     assert main([*base, "--tasks", "zz"]) == 3 and "no task matches" in capsys.readouterr().err
     assert main([*base[:2], "-o", str(tmp_path / "r.txt")]) == 3
     assert main([*base, "--no-baseline"]) == 3
+
+
+@pytest.fixture
+def command(tmp_path):
+    """Arguments of rope-evaluate with a tiny model and a plan made for it, and the plan as it may be changed."""
+    model = model_of()
+    model.save_pretrained(tmp_path / "model")
+    TOKENIZER.save_pretrained(tmp_path / "model")
+    (tmp_path / "p.jsonl").write_text("".join(p.to_json() + "\n" for p in prompts(2)))
+    plan = plan_of(model, {20: [0, 1]})
+    plan["model"]["name"] = "model"
+    plan["tasks"][0]["task"] = "b"  # not the first task that is run
+    (tmp_path / "plan.json").write_text(json.dumps(plan))
+    names = [
+        tmp_path / "model",
+        tmp_path / "p.jsonl",
+        "--plan",
+        tmp_path / "plan.json",
+        "-o",
+        tmp_path / "r.jsonl",
+    ]
+    return [str(name) for name in names], plan
+
+
+def test_a_plan_for_another_name_is_refused_before_anything_runs(tmp_path, command, capsys):
+    arguments, plan = command
+    plan["model"]["name"] = "another"
+    (tmp_path / "plan.json").write_text(json.dumps(plan))
+    assert main(arguments) == 3
+    (line,) = capsys.readouterr().err.splitlines()
+    assert (
+        "made for model 'another', this one is 'model'; use --any-model" in line and "check_name" not in line
+    )
+    assert not (tmp_path / "r.jsonl").exists()
+    assert main([*arguments, "--any-model"]) == 0
+    assert capsys.readouterr().err.endswith(f"wrote {tmp_path / 'r.jsonl'}\n")
+    assert {r.candidate for r in read_records(tmp_path / "r.jsonl")[0] if r.task == "b"} > {"baseline"}
+
+
+def test_a_plan_for_other_frequencies_is_refused_before_anything_runs(tmp_path, command, capsys):
+    arguments, plan = command
+    assert main(arguments) == 0
+    before = (tmp_path / "r.jsonl").read_bytes()
+    entry = plan["model"]["frequencies"][0]
+    entry["inv_freq"] = [0.9 * value for value in entry["inv_freq"]]
+    (tmp_path / "plan.json").write_text(json.dumps(plan))
+    capsys.readouterr()
+    assert main([*arguments, "--force", "--any-model"]) == 3
+    assert "other frequencies" in capsys.readouterr().err
+    assert (tmp_path / "r.jsonl").read_bytes() == before
+
+
+@pytest.mark.parametrize("parser", [evaluate_parser, capture_parser])
+def test_help_states_version_and_defaults(parser, capsys):
+    with pytest.raises(SystemExit) as ended:
+        parser().parse_args(["--version"])
+    assert ended.value.code == 0 and rope_profiler_hf.__version__ in capsys.readouterr().out
+    text = " ".join(parser().format_help().replace("[", "(default: ").replace("]", ")").split())
+    assert all(f"(default: {value})" in text for value in ("float32", "cpu", "what transformers chooses"))

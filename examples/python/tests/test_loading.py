@@ -4,7 +4,7 @@ from transformers import LlamaConfig, LlamaForCausalLM
 
 from rope_profiler_hf.evaluate import evaluate, plan_jobs, prepare
 from rope_profiler_hf.intervention import Intervention
-from rope_profiler_hf.loading import load_model, smollm2_path
+from rope_profiler_hf.loading import _name_with_weights, load_model
 from rope_profiler_hf.prompts import Prompt, encode
 from rope_profiler_hf.records import read_records
 from rope_profiler_hf.tasks.generate import parse_setting, tokens
@@ -33,6 +33,17 @@ def test_folder(tmp_path):
     assert encode(loaded, prompt) == encode(tokenizer, prompt)
 
 
+@pytest.mark.parametrize(
+    "file, name",
+    [
+        ("SmolLM2-135M-Instruct.Q4_1.gguf", "SmolLM2-135M-Instruct (Q4_1 weights)"),
+        ("model.gguf", "model"),
+    ],
+)
+def test_name_with_weights(file, name):
+    assert _name_with_weights(file) == name
+
+
 def test_missing_gguf_is_one_clear_line(tmp_path):
     with pytest.raises(FileNotFoundError, match="no such file"):
         load_model(str(tmp_path / "absent.gguf"))
@@ -55,7 +66,9 @@ def test_smollm2_answers(smollm2):
 def test_smollm2_finds_needles_and_batches_change_nothing(smollm2, tmp_path):
     model, tokenizer = smollm2
     prompts = parse_setting("niah_single:100-200").prompts(3, tokens(tokenizer), seed=5)
-    frozen = Intervention([(4, 5), (11, 0)], "freeze", None, range(10), task="niah_single", stage=5, candidate="NR")
+    frozen = Intervention(
+        [(4, 5), (11, 0)], "freeze", None, range(10), task="niah_single", stage=5, candidate="NR"
+    )
     jobs = plan_jobs(prepare(tokenizer, prompts), [frozen])
     evaluate(model, tokenizer, jobs, tmp_path / "one.jsonl")
     evaluate(model, tokenizer, jobs, tmp_path / "three.jsonl", batch=3)

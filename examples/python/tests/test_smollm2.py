@@ -8,14 +8,18 @@ import pytest
 import torch
 
 import program
-from rope_profiler_hf.apply import apply_intervention
+from rope_profiler_hf.apply import apply_intervention, name_difference
 from rope_profiler_hf.capture import capture
 from rope_profiler_hf.describe import describe
+from rope_profiler_hf.evaluate import main as evaluate
 from rope_profiler_hf.intervention import Intervention
+from rope_profiler_hf.plan_file import candidates
 from rope_profiler_hf.prompts import Prompt
+from rope_profiler_hf.records import read_records
 from rope_profiler_hf.self_check import formula_scores
 from rope_profiler_hf.tap import Tap
 
+SHIPPED = program.REPOSITORY / "examples/data/smollm2.h5"
 HEADS = [(4, 1), (4, 5), (11, 0)]
 
 
@@ -36,7 +40,8 @@ def prompt(number: int) -> Prompt:
 def test_capture_and_the_program(smollm2, tmp_path):
     path = capture(*smollm2, [prompt(0), prompt(1)], tmp_path / "c.h5")
     with h5py.File(path) as file:
-        assert file["model"].attrs["name"].startswith("SmolLM2-135M-Instruct")
+        with h5py.File(SHIPPED) as shipped:
+            assert file["model"].attrs["name"] == shipped["model"].attrs["name"]
         assert file["tasks/kv/query"].shape == (2, 30, 9, 4, 64) and file["tasks/kv/key"].shape == (
             2,
             30,
@@ -49,6 +54,31 @@ def test_capture_and_the_program(smollm2, tmp_path):
             assert np.all(np.linalg.norm(file[f"tasks/kv/{axis}"][()].astype(np.float64), axis=-1) > 0)
     seen = program.run_json("inspect", path, "--json")["files"][0]
     assert seen["passed"] and seen["layers"][0]["theta"] == 100000
+
+
+def test_a_plan_from_the_shipped_cache_is_for_this_model(smollm2, tmp_path, monkeypatch, capsys):
+    model, _ = smollm2
+    program.run("profile", SHIPPED, "-o", tmp_path / "profile.h5")
+    program.run("plan", tmp_path / "profile.h5", "-o", tmp_path / "plan.json")
+    for candidate in candidates(tmp_path / "plan.json", "niah_single"):
+        assert candidate.model_name and name_difference(model, candidate) is None
+        with apply_intervention(model, candidate, 100):
+            pass
+
+    asked = Prompt(
+        "0",
+        "niah_single",
+        "The code of Oslo is 4821. The code of Oslo is",
+        answers=["4821"],
+        meta={"max_new_tokens": 2},
+    )
+    (tmp_path / "prompts.jsonl").write_text(asked.to_json() + "\n")
+    monkeypatch.setattr("rope_profiler_hf.loading.load_model", lambda *_: smollm2)
+    records = tmp_path / "records.jsonl"
+    command = ["smollm2", tmp_path / "prompts.jsonl", "--plan", tmp_path / "plan.json", "-o", records]
+    assert evaluate([str(part) for part in command]) == 0
+    assert f"wrote {records}\n" in capsys.readouterr().err
+    assert [r.candidate for r in read_records(records)[0]] == ["baseline", "NR", "0", "0.5"]
 
 
 @pytest.mark.parametrize("given", [dict(operation="freeze"), dict(operation="rescale", alpha=0.5)])

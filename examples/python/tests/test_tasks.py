@@ -1,10 +1,15 @@
 import hashlib
 import json
+import os
 import re
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 from tiny_tokenizer import tiny_tokenizer
 
+import rope_profiler_hf
 from rope_profiler_hf.filler import sentences
 from rope_profiler_hf.prompts import encode, read_prompts, token_spans
 from rope_profiler_hf.scoring import score
@@ -227,14 +232,31 @@ def test_command(tmp_path, capsys):
         "-o",
         str(path),
     ]
-    assert main(command) == 0
+    assert main(command) == 0 and capsys.readouterr().err == f"wrote {path}\n"
     prompts = list(read_prompts(path))
     assert [prompt.task for prompt in prompts] == ["short"] * 3 + ["niah_single"] * 3 + ["list_index"] * 3
     before = path.read_bytes()
     assert main(command) == 3 and "use --force" in capsys.readouterr().err
-    assert main([*command, "--force"]) == 0 and path.read_bytes() == before
+    assert (
+        main([*command, "--force", "-q"]) == 0
+        and capsys.readouterr().err == ""
+        and path.read_bytes() == before
+    )
     assert main(["niah_single:5", "-o", str(tmp_path / "x.jsonl")]) == 3
     assert "smallest example has" in capsys.readouterr().err
     assert main(["niah_single:50", "niah_single:90", "-o", str(tmp_path / "x.jsonl")]) == 3
     assert "two settings are called" in capsys.readouterr().err
     assert [file.name for file in tmp_path.iterdir()] == ["prompts.jsonl"]
+
+
+def test_module_and_help():
+    command = [sys.executable, "-m", "rope_profiler_hf.tasks"]
+    environment = {**os.environ, "PYTHONPATH": str(Path(rope_profiler_hf.__file__).parents[1])}
+    for option, text in (
+        ("--version", f"rope-tasks {rope_profiler_hf.__version__}"),
+        ("-h", "default: 20260910"),
+    ):
+        done = subprocess.run(
+            [*command, option], capture_output=True, text=True, env=environment, timeout=120
+        )
+        assert done.returncode == 0 and text in " ".join(done.stdout.split()), done.stderr

@@ -50,23 +50,7 @@ def apply_intervention(
         lengths = [operator.index(length) for length in prompt_length]
     if not lengths:
         raise InterventionError("prompt_length: expected one number or one per row")
-    rotary = describe(model)
-    check_model(model, rotary, intervention, lengths, check_name)
-    shapes = {number: (layer.num_query_heads, layer.pairs) for number, layer in rotary.items()}
-    by_length = {length: intervention.changes(length, shapes) for length in set(lengths)}
-    if len(by_length) == 1:
-        lengths = lengths[:1]
-    edits = {}
-    for number in sorted({layer for changes in by_length.values() for layer in changes}):
-        edit = LayerEdit.make(rotary[number], [by_length[length].get(number) for length in lengths])
-        if edit is not None and edit.frozen is not None and rotary[number].shares_keys:
-            raise InterventionError(f"layer {number}: shares its keys with another layer: cannot be frozen")
-        if edit is not None and edit.frozen is not None and rotary[number].latent:
-            raise InterventionError(
-                f"layer {number}: its heads share one rotary key (latent attention): cannot be frozen"
-            )
-        if edit is not None:
-            edits[number] = edit
+    edits = layer_edits(model, intervention, lengths, check_name)
     if not edits:
         yield model
         return
@@ -84,6 +68,39 @@ def apply_intervention(
         yield model
 
 
+def layer_edits(
+    model: nn.Module, intervention: Intervention, lengths: list[int], check_name: bool = True
+) -> dict[int, LayerEdit]:
+    """Layer → its change, for one prompt length per row. Refuses all that apply_intervention refuses, without a
+    run of the model over the prompt."""
+    rotary = describe(model)
+    check_model(model, rotary, intervention, lengths, check_name)
+    shapes = {number: (layer.num_query_heads, layer.pairs) for number, layer in rotary.items()}
+    by_length = {length: intervention.changes(length, shapes) for length in set(lengths)}
+    if len(by_length) == 1:
+        lengths = lengths[:1]
+    edits = {}
+    for number in sorted({layer for changes in by_length.values() for layer in changes}):
+        edit = LayerEdit.make(rotary[number], [by_length[length].get(number) for length in lengths])
+        if edit is not None and edit.frozen is not None and rotary[number].shares_keys:
+            raise InterventionError(f"layer {number}: shares its keys with another layer: cannot be frozen")
+        if edit is not None and edit.frozen is not None and rotary[number].latent:
+            raise InterventionError(
+                f"layer {number}: its heads share one rotary key (latent attention): cannot be frozen"
+            )
+        if edit is not None:
+            edits[number] = edit
+    return edits
+
+
+def name_difference(model: nn.Module, intervention: Intervention) -> str | None:
+    """Both names where the intervention names another model than this one; None also where either has none."""
+    name = model_name(model)
+    if not name or not intervention.model_name or name == intervention.model_name:
+        return None
+    return f"made for model {intervention.model_name!r}, this one is {name!r}"
+
+
 def check_model(
     model: nn.Module,
     rotary: dict[int, LayerRotary],
@@ -93,12 +110,9 @@ def check_model(
 ) -> None:
     """Refuses an intervention for another model: name, number of layers, layout, or frequencies off by more
     than 1e-4."""
-    name = model_name(model)
-    if check_name and name and intervention.model_name and name != intervention.model_name:
-        raise InterventionError(
-            f"made for model {intervention.model_name!r}, this one is {name!r} "
-            "(check_name=False where they are the same)"
-        )
+    difference = name_difference(model, intervention) if check_name else None
+    if difference:
+        raise InterventionError(f"{difference} (check_name=False where they are the same)")
     for layer in intervention.layers():
         if layer not in rotary:
             raise InterventionError(f"layer {layer} does not rotate or does not exist in this model")

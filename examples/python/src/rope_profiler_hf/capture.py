@@ -204,9 +204,15 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument(
         "--layers", type=parse_layers, help="layers to store, such as 0-3,7 (default: all that rotate)"
     )
-    made.add_argument("--model-dtype", default="float32", choices=["float32", "bfloat16", "float16"])
     made.add_argument(
-        "--attention", help="attention of transformers to run with: eager, sdpa, flash_attention_2, …"
+        "--model-dtype",
+        default="float32",
+        choices=["float32", "bfloat16", "float16"],
+        help="element type of the model [float32]",
+    )
+    made.add_argument(
+        "--attention",
+        help="attention to run with: eager, sdpa, flash_attention_2, … (default: what transformers chooses)",
     )
     made.add_argument("--device", default="cpu", help="cpu, cuda, cuda:1, … [cpu]")
     made.add_argument("--force", action="store_true", help="replace an existing output")
@@ -271,6 +277,8 @@ def main(arguments: list[str] | None = None) -> int:
         print("rope-capture: stopped; the same command goes on from here", file=sys.stderr)
         return 130
     progress.end()
+    if not options.quiet:
+        print(f"wrote {options.output}", file=sys.stderr)
     return 0
 
 

