@@ -12,6 +12,7 @@
 #include "profiler/error.hpp"
 #include "profiler/export_table.hpp"
 #include "profiler/json_document.hpp"
+#include "profiler/regular_file.hpp"
 #include "profiler/result_json.hpp"
 
 namespace rope::cli {
@@ -22,6 +23,7 @@ enum class Kind { kProfile, kRanking, kPlan, kOutcome };
 /// What a result is: JSON says it itself, everything else is taken for a profile. JSON that does not say it
 /// is left to the reader of the table's kind, which tells what is wrong.
 Kind kind_of(const std::string& path, const std::string& table) {
+  require_regular_file(path);
   std::ifstream in(path, std::ios::binary);
   char start = 0;
   in.get(start);

@@ -127,7 +127,7 @@ std::int64_t table_length(const AdapterChoice& choice, std::optional<std::int64_
     throw usage_error(
         fmt::format("the pairs depend on the prompt's length (here {} tokens): give --prompt-length",
                     lengths_text(*choice.task)),
-        "or --format json, which holds every length");
+        "a json adapter, without --fold, holds every length");
   return prompts.front().length;
 }
 

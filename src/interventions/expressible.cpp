@@ -181,8 +181,6 @@ std::vector<NamedTensor> fold_tensors(const AdapterChoice& choice, std::int64_t 
     const PlanLayerShape* shape = choice.plan->model.shape(entry.layer);
     if (!shape) throw UserError(fmt::format("the plan does not say how wide layer {} is", entry.layer));
     const std::size_t width = static_cast<std::size_t>(shape->head_dim), pairs = entry.inv_freq.size();
-    if (2 * pairs > width)
-      throw UserError(fmt::format("the plan's layer {} rotates more lanes than it has", entry.layer));
     const std::string name = fmt::format("layer.{}.query_rows", entry.layer);
     if (tensors.empty() || tensors.back().name != name) {
       const std::size_t rows = width * static_cast<std::size_t>(shape->query_heads);

@@ -40,6 +40,9 @@ std::vector<Intervention> parse_strengths(std::string_view text) {
       throw usage_error("--strengths: a strength of 1 changes nothing", "1 is the baseline; leave it out");
     if (std::find(list.begin(), list.end(), one) != list.end())
       throw usage_error("--strengths: " + one.id() + " is named twice", "name every candidate once");
+    if (list.size() == kMostStrengths)
+      throw usage_error("--strengths: more than " + std::to_string(kMostStrengths) + " candidates",
+                        "a preview takes more with --alpha-sweep");
     list.push_back(one);
     start = end + 1;
   }

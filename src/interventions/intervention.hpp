@@ -28,8 +28,10 @@ inline constexpr double kLargestStrength = 1e4;
 /// "NR" or a decimal from 0 to kLargestStrength. Throws UserError (usage); `option` is named in it.
 Intervention parse_intervention(std::string_view text, const std::string& option);
 
-/// A comma-separated list of candidates, each once. alpha = 1 is the baseline and no candidate. Throws
-/// UserError (usage).
+inline constexpr std::size_t kMostStrengths = 200;  ///< fewer than `outcome` takes candidates
+
+/// A comma-separated list of at most kMostStrengths candidates, each once. alpha = 1 is the baseline and no
+/// candidate. Throws UserError (usage).
 std::vector<Intervention> parse_strengths(std::string_view text);
 
 }  // namespace rope

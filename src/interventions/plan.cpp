@@ -67,6 +67,9 @@ std::vector<PlanFrequencies> frequencies_of(const ProfileReader& profile, const 
 PlanModel model_of(const ProfileReader& profile, const PlanOptions& options,
                    const std::vector<HeadIndex>& heads) {
   const ProfileHeader& header = profile.header();
+  if (std::none_of(header.heads.begin(), header.heads.end(), [](const ProfileHead& h) { return h.rotates; }))
+    throw input_error(profile.path(), "/heads/rotates", "a head that rotates", "none",
+                      "there is nothing to rescale or freeze");
   if (header.grids.empty() || header.rope_layout.empty())
     throw input_error(profile.path(), "/grids", "the model's frequencies", "none",
                       "profile the caches again: older versions did not keep them");
@@ -212,9 +215,11 @@ Plan make_plan(const ProfileReader& profile, const PlanOptions& options) {
     plan.tasks.push_back(std::move(task));
   }
   if (plan.tasks.empty())
-    throw UserError(profile.path() + ": no task is left to plan for",
-                    options.not_improved ? "stage 5 improved every task, or the outcomes are of other tasks"
-                                         : "export --table tasks lists the tasks of a profile");
+    throw UserError(
+        profile.path() + ": no task is left to plan for",
+        options.not_improved
+            ? "stage 5 improved every task that it was measured on, or the outcomes are of other tasks"
+            : "export --table tasks lists the tasks of a profile");
   plan.warnings = plan_warnings(plan, profile, options);
   return plan;
 }

@@ -12,6 +12,7 @@ namespace {
 using Json = JsonDocument::Json;
 constexpr int kMostLayers = 1 << 20, kMostHeads = 1 << 20, kMostPairs = 1 << 20;
 constexpr std::int64_t kLongest = std::int64_t{1} << 24;
+constexpr std::int64_t kMostLanes = std::int64_t{1} << 24;  // of a layer's queries: tables are made of it
 
 std::string at(const std::string& place, std::size_t i) { return place + "/" + std::to_string(i); }
 
@@ -65,15 +66,34 @@ PlanFrequencies read_frequencies(const JsonDocument& document, const Json& json,
     entry.grids.push_back({0, read_inv_freq(document, json, place), rho});
     each(document, json, place, "steps", [&](const Json& step, const std::string& where) {
       entry.steps.push_back({document.integer(step, where, "length", 1, kLongest),
-                             static_cast<int>(document.integer(step, where, "pairs", 1, kMostPairs))});
+                             static_cast<int>(document.integer(step, where, "pairs", 1,
+                                                               std::ssize(entry.grids.front().inv_freq)))});
+      if (entry.steps.size() > 1 && (entry.steps.end()[-2].length >= entry.steps.back().length ||
+                                     entry.steps.end()[-2].pairs >= entry.steps.back().pairs))
+        document.fail(where, "rising lengths and pairs", "others");
     });
     return entry;
   }
   each(document, json, place, "inv_freq", [&](const Json& grid, const std::string& where) {
     entry.grids.push_back(
         {document.integer(grid, where, "window", 1, kLongest), read_inv_freq(document, grid, where), rho});
+    if (entry.grids.back().inv_freq.size() != entry.grids.front().inv_freq.size())
+      document.fail(where + "/inv_freq", "as many frequencies at every length", "others");
+    if (entry.grids.size() > 1 && entry.grids.end()[-2].window >= entry.grids.back().window)
+      document.fail(where + "/window", "rising windows", std::to_string(entry.grids.back().window));
   });
   return entry;
+}
+
+template <class T>
+bool share_a_member(const std::vector<T>& a, const std::vector<T>& b) {
+  return std::any_of(a.begin(), a.end(), [&](T x) { return std::binary_search(b.begin(), b.end(), x); });
+}
+
+/// Whether some head would have two frequency grids.
+bool overlap(const PlanFrequencies& a, const PlanFrequencies& b) {
+  return share_a_member(a.layers, b.layers) &&
+         (a.heads.empty() || b.heads.empty() || share_a_member(a.heads, b.heads));
 }
 
 PlanModel read_model(const JsonDocument& document) {
@@ -96,14 +116,22 @@ PlanModel read_model(const JsonDocument& document) {
                          size("head_dim"),
                          size("rotary_dim"),
                          document.boolean(row, where, "norm_after_rotation")};
-    if (shape.rotary_dim > shape.head_dim)
-      document.fail(where + "/rotary_dim", "at most head_dim", std::to_string(shape.rotary_dim));
+    if (shape.rotary_dim > shape.head_dim || shape.rotary_dim % 2 != 0)
+      document.fail(where + "/rotary_dim", "an even number up to head_dim", std::to_string(shape.rotary_dim));
+    if (shape.kv_heads < 1 || shape.query_heads % shape.kv_heads != 0)
+      document.fail(where + "/kv_heads", "a divisor of query_heads", std::to_string(shape.kv_heads));
+    if (std::int64_t{shape.query_heads} * shape.head_dim > kMostLanes)
+      document.fail(where, "at most 16777216 lanes in the queries of a layer", "more");
     if (!model.layers.empty() && model.layers.back().layer >= shape.layer)
       document.fail(where + "/layer", "rising layers", std::to_string(shape.layer));
     model.layers.push_back(shape);
   });
   each(document, json, place, "frequencies", [&](const Json& row, const std::string& where) {
     model.frequencies.push_back(read_frequencies(document, row, where, model.num_layers));
+    const PlanFrequencies& last = model.frequencies.back();
+    for (std::size_t i = 0; i + 1 < model.frequencies.size(); ++i)
+      if (overlap(model.frequencies[i], last))
+        document.fail(where, "every layer and head in one entry", "one that another has");
   });
   return model;
 }
@@ -146,8 +174,31 @@ std::vector<HeadIndex> read_heads(const JsonDocument& document, const Json& json
   return heads;
 }
 
+/// The model's frequencies at this length, zero at pairs at most.
+void require_model_frequencies(const JsonDocument& document, const std::string& place, const PlanModel& model,
+                               const PlanPromptLayer& layer, int head, std::int64_t length) {
+  const auto refuse = [&](const std::string& found) {
+    document.fail(place + "/inv_freq", "the frequencies of /model, or 0 at the pairs", found);
+  };
+  const PlanFrequencies* frequencies = model.of(layer.layer, head);
+  if (!frequencies) return refuse("none in /model");
+  const auto grid = std::find_if(frequencies->grids.begin(), frequencies->grids.end(),
+                                 [&](const PlanGrid& g) { return g.window == 0 || g.window == length; });
+  if (grid == frequencies->grids.end()) return refuse("none in /model for this length");
+  if (grid->inv_freq.size() != layer.inv_freq.size() ||
+      2 * std::ssize(layer.inv_freq) != model.shape(layer.layer)->rotary_dim)
+    return refuse(std::to_string(layer.inv_freq.size()) + " frequencies");
+  for (std::size_t n = 0; n < layer.inv_freq.size(); ++n) {
+    const bool chosen = std::binary_search(layer.pairs.begin(), layer.pairs.end(), static_cast<int>(n));
+    const double omega = layer.inv_freq[n];
+    if (omega != grid->inv_freq[n] && !(chosen && omega == 0)) refuse(std::to_string(omega));
+    if (chosen && grid->inv_freq[n] == 0) refuse("a pair that does not rotate");
+  }
+}
+
 PlanPromptLayer read_prompt_layer(const JsonDocument& document, const Json& json, const std::string& place,
-                                  const PlanModel& model, const std::vector<HeadIndex>& heads) {
+                                  const PlanModel& model, const std::vector<HeadIndex>& heads,
+                                  std::int64_t length) {
   PlanPromptLayer layer;
   layer.layer = static_cast<int>(document.integer(json, place, "layer", 0, model.num_layers - 1));
   layer.heads = rising(document, json, place, "heads", kMostHeads);
@@ -156,13 +207,18 @@ PlanPromptLayer read_prompt_layer(const JsonDocument& document, const Json& json
       document.fail(place + "/heads", "heads of the task", std::to_string(head));
   layer.inv_freq = read_inv_freq(document, json, place);
   layer.pairs = rising(document, json, place, "pairs", static_cast<int>(layer.inv_freq.size()));
-  for (const int head : layer.heads) {
-    const PlanFrequencies* frequencies = model.of(layer.layer, head);
-    if (!frequencies || frequencies->grids.front().inv_freq.size() != layer.inv_freq.size())
-      document.fail(place + "/inv_freq", "as many frequencies as /model/frequencies has for the layer",
-                    std::to_string(layer.inv_freq.size()));
-  }
+  for (const int head : layer.heads) require_model_frequencies(document, place, model, layer, head, length);
   return layer;
+}
+
+/// Each chosen head has to be there once.
+void require_all_heads(const JsonDocument& document, const std::string& place, const PlanPrompt& prompt,
+                       const std::vector<HeadIndex>& heads) {
+  std::vector<HeadIndex> found;
+  for (const PlanPromptLayer& layer : prompt.layers)
+    for (const int head : layer.heads) found.emplace_back(layer.layer, head);
+  std::sort(found.begin(), found.end());
+  if (found != heads) document.fail(place + "/layers", "every head of the task once", "others");
 }
 
 PlanTask read_task(const JsonDocument& document, const Json& json, const std::string& place,
@@ -175,6 +231,7 @@ PlanTask read_task(const JsonDocument& document, const Json& json, const std::st
   if (direction != direction_name(task.direction))
     document.fail(place + "/direction", "semantic, positional or none", rope::quoted(direction));
   task.w_s = document.number_or_nan(json, place, "w_s");
+  if (task.w_s < 0 || task.w_s > 1) document.fail(place + "/w_s", "0 to 1", std::to_string(task.w_s));
   task.stage = static_cast<int>(document.integer(json, place, "stage"));
   if (task.stage != 5 && task.stage != 10)
     document.fail(place + "/stage", "5 or 10", std::to_string(task.stage));
@@ -191,8 +248,9 @@ PlanTask read_task(const JsonDocument& document, const Json& json, const std::st
     if (!task.prompts.empty() && task.prompts.back().length >= prompt.length)
       document.fail(where + "/length", "rising lengths", std::to_string(prompt.length));
     each(document, item, where, "layers", [&](const Json& layer, const std::string& there) {
-      prompt.layers.push_back(read_prompt_layer(document, layer, there, model, task.heads));
+      prompt.layers.push_back(read_prompt_layer(document, layer, there, model, task.heads, prompt.length));
     });
+    require_all_heads(document, where, prompt, task.heads);
     task.prompts.push_back(std::move(prompt));
   });
   if (json.contains("preview"))
@@ -245,6 +303,7 @@ Plan read_plan_json(const std::string& path) {
       document.fail(where + "/task", "every task and stage once",
                     rope::quoted(plan.tasks.back().task) + " again");
   });
+  if (plan.tasks.empty()) document.fail("/tasks", "at least one task", "none");
   return plan;
 }
 

@@ -7,6 +7,7 @@
 #include "profiler/clean_text.hpp"
 #include "profiler/csv_reader.hpp"
 #include "profiler/error.hpp"
+#include "profiler/regular_file.hpp"
 
 namespace rope {
 namespace {
@@ -15,7 +16,7 @@ using namespace detail;
 
 /// First byte of the text after blanks and a byte order mark; -1 for none.
 int first_byte(const std::string& path) {
-  require_seekable(path);
+  require_regular_file(path);
   std::ifstream in(path, std::ios::binary);
   if (!in) throw UserError(path + ": cannot open", "check the file's name");
   int c = in.get();

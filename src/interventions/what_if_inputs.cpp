@@ -81,6 +81,13 @@ void require_plan_model(const Plan& plan, const ProfileReader& profile, const Ac
     throw input_error(set.files()[0].path(), "/model: attribute num_layers",
                       fmt::format("{} as in the plan", plan.model.num_layers),
                       std::to_string(header.num_layers), kHint);
+  for (const ActivationFile& file : set.files()) {
+    const char* layout = file.model().layout == spectral::PairLayout::kHalf ? "half" : "interleaved";
+    if (layout != plan.model.rope_layout)
+      throw input_error(file.path(), "/model: attribute rope_layout",
+                        fmt::format("\"{}\" as in the plan", plan.model.rope_layout),
+                        fmt::format("\"{}\"", layout), kHint);
+  }
   int last = -1;
   for (const HeadIndex& place : all_heads(plan)) {
     const auto [layer, head] = place;

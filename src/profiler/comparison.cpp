@@ -11,6 +11,7 @@
 #include "profiler/clean_text.hpp"
 #include "profiler/csv_reader.hpp"
 #include "profiler/error.hpp"
+#include "profiler/regular_file.hpp"
 #include "profiler/result_json.hpp"
 
 namespace rope {
@@ -20,7 +21,7 @@ using Kind = RankedSide::Kind;
 
 /// By the first byte: '{' begins a ranking, the HDF5 signature or NUL (no text) a profile.
 Kind kind_of(const std::string& path) {
-  require_seekable(path);
+  require_regular_file(path);
   std::ifstream in(path, std::ios::binary);
   if (!in) throw UserError(path + ": cannot open", "check the file's name");
   int c = in.get();

@@ -18,15 +18,6 @@ std::string counted_fields(std::size_t count) {
 
 }  // namespace
 
-void require_seekable(const std::string& path) {
-  std::error_code ignored;
-  const auto type = std::filesystem::status(path, ignored).type();
-  using Type = std::filesystem::file_type;
-  if (type == Type::fifo || type == Type::character || type == Type::socket)
-    throw UserError(path + ": expected a regular file, found a pipe or device",
-                    "write it to a file first: it is read more than once");
-}
-
 void CsvReader::fail(const std::string& expected, const std::string& found) const {
   throw UserError(
       where() + ": expected " + expected + ", found " + found,

@@ -9,9 +9,6 @@
 
 namespace rope {
 
-/// Refuses (UserError) a pipe or device in place of a file that has to be read more than once.
-void require_seekable(const std::string& path);
-
 /// Records of comma-separated text (RFC 4180) that may be hostile: quotes, doubled quotes and line breaks in
 /// quotes, LF or CRLF, an UTF-8 byte order mark. Blank lines are skipped. One record at a time.
 class CsvReader {

@@ -7,6 +7,7 @@
 
 #include "profiler/clean_text.hpp"
 #include "profiler/error.hpp"
+#include "profiler/regular_file.hpp"
 
 namespace rope {
 namespace {
@@ -22,6 +23,7 @@ std::string short_dump(const Json& value) {
 }
 
 std::string read_text(const std::string& path) {
+  require_regular_file(path);
   std::ifstream in(path, std::ios::binary | std::ios::ate);
   if (!in) throw UserError(path + ": cannot open", "check the file's name");
   const std::streamoff size = in.tellg();

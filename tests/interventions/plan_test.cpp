@@ -348,6 +348,23 @@ TEST_CASE("hostile plans are refused with the place") {
   CHECK(complaint("/tasks/0/prompts/0/layers/0/pairs", {0, 0}));
   CHECK(complaint("/tasks/0/prompts/0/layers/0/pairs", {99}));
   CHECK(complaint("/tasks/0/prompts/0/layers/0/inv_freq", {1.0}));
+  // What does not fit together: it would make an adapter that changes less than the plan says.
+  const auto layer = good["tasks"][0]["prompts"][0]["layers"][0];
+  CHECK(complaint("/tasks/0/prompts/0/layers", {layer, layer}));
+  CHECK(complaint("/tasks/0/prompts/0/layers", nlohmann::ordered_json::array()));
+  CHECK(complaint("/tasks/0/prompts/0/layers/0/heads", nlohmann::ordered_json::array()));
+  CHECK(complaint("/tasks/0/prompts/0/layers/0/inv_freq/7", 0.0));  // no pair of H
+  CHECK(complaint("/tasks/0/prompts/0/layers/0/inv_freq/0", 0.5));
+  CHECK(complaint("/model/layers/0/kv_heads", 3));
+  CHECK(complaint("/model/layers/0/kv_heads", 0));
+  CHECK(complaint("/model/layers/0/rotary_dim", 15));
+  CHECK(complaint("/model/layers/0/rotary_dim", 14));
+  CHECK(complaint("/model/layers/0/head_dim", 1 << 20));
+  CHECK(complaint("/model/frequencies/0/steps/0/pairs", 9));
+  CHECK(complaint("/model/frequencies/0/steps/1", good["model"]["frequencies"][0]["steps"][0]));
+  CHECK(complaint("/model/frequencies/1", good["model"]["frequencies"][0]));
+  CHECK(complaint("/tasks/0/w_s", 7));
+  CHECK(complaint("/tasks", nlohmann::ordered_json::array()));
   CHECK(complaint("/tasks/1", good["tasks"][0]));
   CHECK(complaint("/tasks", "none"));
   CHECK(complaint("/settings", 5));
