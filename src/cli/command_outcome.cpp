@@ -44,7 +44,8 @@ class OutcomeCommand : public Command {
            "best candidate was chosen on the examples that its change is measured on, so the change is too "
            "good; neither p corrects for that. Held out: the candidate is chosen on all examples but one and "
            "scored on that one, over all examples. Optimism is the difference of the two.\n\n"
-           "With --plan, candidates keep the plan's order, directions come from it, and what it does not "
+           "With --plan (one per stage), candidates keep the plan's order, directions come from it, and what "
+           "it does not "
            "name is left out and listed. `plan --stage 10 --outcomes` reads what -o writes.";
   }
   std::string example() const override {
@@ -55,7 +56,10 @@ class OutcomeCommand : public Command {
     app.add_option("RESULTS", results_, "files of accuracy records, FILE or CANDIDATE=FILE")
         ->type_name("")
         ->required();
-    app.add_option("--plan", plan_, "the plan whose candidates were run")->type_name("FILE");
+    app.add_option("--plan", plans_, "the plan whose candidates were run; again for that of another stage")
+        ->type_name("FILE")
+        ->expected(1)
+        ->take_all();
     add_output_options(app, output_, "the outcome as JSON");
     app.add_flag("--sweep", sweep_, "print a second table with every candidate's numbers");
     add_bootstrap_options(app);
@@ -65,7 +69,7 @@ class OutcomeCommand : public Command {
   int run(Console& console, int threads) override {
     options_.threads = threads;
     const std::vector<RecordFile> files = record_files();
-    std::vector<std::string> inputs{plan_};
+    std::vector<std::string> inputs = plans_;
     for (const RecordFile& file : files) inputs.push_back(file.path);
     require_output_is_no_input(output_.path, inputs);
     std::optional<Output> output;
@@ -73,9 +77,10 @@ class OutcomeCommand : public Command {
 
     OutcomeSource source;
     std::optional<OutcomePlan> plan;
-    if (!plan_.empty()) {
-      plan = outcome_plan(read_plan_json(plan_));
-      source.plan = input_of(plan_);
+    for (const std::string& path : plans_) {
+      if (!plan) plan.emplace();
+      add_plan(outcome_plan(read_plan_json(path)), path, *plan);
+      source.plans.push_back(input_of(path));
     }
     const Records records = read_records(files, fields_);
     refuse_unused(records.used);
@@ -92,6 +97,17 @@ class OutcomeCommand : public Command {
   }
 
  private:
+  static void add_plan(const OutcomePlan& more, const std::string& path, OutcomePlan& plan) {
+    for (const OutcomePlanTask& task : more) {
+      for (const OutcomePlanTask& known : plan)
+        if (known.task == task.task && known.stage == task.stage)
+          throw usage_error("--plan " + path + ": stage " + std::to_string(task.stage) + " of task \"" +
+                                printable(task.task) + "\" is in another plan, too",
+                            "give one plan per stage");
+      plan.push_back(task);
+    }
+  }
+
   void add_bootstrap_options(CLI::App& app) {
     app.add_option("--resamples", options_.resamples, "bootstrap resamples; 0 = no intervals")
         ->type_name("N")
@@ -195,7 +211,7 @@ class OutcomeCommand : public Command {
   }
 
   std::vector<std::string> results_;
-  std::string plan_;
+  std::vector<std::string> plans_;
   OutputOptions output_;
   OutcomeOptions options_;
   RecordOptions fields_;

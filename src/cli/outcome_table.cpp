@@ -31,7 +31,7 @@ std::string p_text(double p) {
 std::string all_changes(const TaskOutcome& task) {
   std::string text;
   for (const auto& c : task.candidates)
-    text += (text.empty() ? "" : ", ") + c.candidate + " " + points(c.change);
+    text += (text.empty() ? "" : ", ") + c.candidate + ": " + points(c.change);
   return text;
 }
 

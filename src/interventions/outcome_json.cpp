@@ -3,7 +3,9 @@
 #include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <set>
 
+#include "profiler/clean_text.hpp"
 #include "profiler/json_document.hpp"
 
 namespace rope {
@@ -118,6 +120,19 @@ void read_best(const JsonDocument& document, const Json& json, const std::string
   if (task.best < 0) document.fail(place + "/best_candidate", "one of the candidates", best.type_name());
 }
 
+/// Accuracies and p from 0 to 1, changes from -1 to 1.
+void require_shares(const JsonDocument& document, const std::string& place, const TaskOutcome& task) {
+  const auto within = [&](double value, double low, const char* name) {
+    if (value < low || value > 1)
+      document.fail(place + "/" + name, low == 0 ? "0 to 1" : "-1 to 1", std::to_string(value));
+  };
+  within(task.baseline_accuracy, 0, "baseline_accuracy");
+  within(task.p_value, 0, "p_value");
+  within(task.p_holm, 0, "p_holm");
+  within(task.best_change, -1, "best_change");
+  within(task.held_out_change, -1, "held_out_change");
+}
+
 TaskOutcome read_task(const JsonDocument& document, const Json& json, const std::string& place) {
   TaskOutcome task;
   task.task = document.text(json, place, "task");
@@ -128,6 +143,7 @@ TaskOutcome read_task(const JsonDocument& document, const Json& json, const std:
   task.baseline_accuracy = document.number_or_nan(json, place, "baseline_accuracy");
   for (const auto& member : kTaskMembers)
     task.*member.value = document.number_or_nan(json, place, member.name);
+  require_shares(document, place, task);
   const Json& improved = document.member(json, place, "improved");
   if (improved.is_boolean())
     task.improved = improved.get<bool>();
@@ -169,12 +185,10 @@ LeftOut read_left_out(const JsonDocument& document, const Json& json, const std:
 }  // namespace
 
 std::string outcome_json(const Outcome& outcome, const OutcomeSource& source) {
-  Json json = {{"format", "rope-profiler/outcome"},
-               {"format_version", 1},
-               {"tool_version", ROPE_PROFILER_VERSION},
-               {"seed", outcome.seed},
-               {"resamples", outcome.resamples},
-               {"plan", source.plan ? input_json(*source.plan) : Json(nullptr)}};
+  Json json = {{"format", "rope-profiler/outcome"},     {"format_version", 1},
+               {"tool_version", ROPE_PROFILER_VERSION}, {"seed", outcome.seed},
+               {"resamples", outcome.resamples},        {"plans", Json::array()}};
+  for (const ProfileInput& plan : source.plans) json["plans"].push_back(input_json(plan));
   json["inputs"] = Json::array();
   for (const auto& input : source.inputs) {
     Json entry = input_json(input.file);
@@ -210,8 +224,14 @@ Outcome read_outcome_json(const std::string& path) {
   outcome.resamples = count(document, root, "", "resamples");
   outcome.seed = document.unsigned_integer(root, "", "seed");
   const Json& tasks = document.array(root, "", "tasks");
-  for (std::size_t i = 0; i < tasks.size(); ++i)
-    outcome.tasks.push_back(read_task(document, tasks[i], "/tasks/" + std::to_string(i)));
+  std::set<std::pair<std::string, int>> seen;
+  for (std::size_t i = 0; i < tasks.size(); ++i) {
+    const std::string place = "/tasks/" + std::to_string(i);
+    outcome.tasks.push_back(read_task(document, tasks[i], place));
+    if (!seen.emplace(outcome.tasks.back().task, outcome.tasks.back().stage).second)
+      document.fail(place + "/task", "every task and stage once",
+                    rope::quoted(outcome.tasks.back().task) + " again");
+  }
   const Json& left = document.array(root, "", "left_out");
   for (std::size_t i = 0; i < left.size(); ++i)
     outcome.left_out.push_back(read_left_out(document, left[i], "/left_out/" + std::to_string(i)));

@@ -19,7 +19,7 @@ struct OutcomeInput {
 /// What a result was made from and how.
 struct OutcomeSource {
   std::vector<OutcomeInput> inputs;
-  std::optional<ProfileInput> plan;
+  std::vector<ProfileInput> plans;
   Settings settings;  ///< options that decided the numbers
 };
 

@@ -1,9 +1,12 @@
 #include "interventions/outcome_table.hpp"
 
+#include <limits>
+
 namespace rope {
 namespace {
 
 using Cells = std::vector<Cell>;
+constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
 TableColumn text(const char* name) { return {name, CellType::kText}; }
 TableColumn integer(const char* name) { return {name, CellType::kInteger}; }
@@ -33,7 +36,9 @@ void emit(const TaskOutcome& task, const RowSink& sink) {
                     task.best_change_low,
                     task.best_change_high,
                     best ? Cell(best->gained) : Cell(),
-                    best ? Cell(best->lost) : Cell()};
+                    best ? Cell(best->lost) : Cell(),
+                    best ? best->change_low : kNaN,
+                    best ? best->change_high : kNaN};
   sink(cells);
 }
 
@@ -58,7 +63,9 @@ TableSource outcome_table(Outcome outcome) {
                    real("best_change_low"),
                    real("best_change_high"),
                    {"gained", CellType::kInteger, true},
-                   {"lost", CellType::kInteger, true}};
+                   {"lost", CellType::kInteger, true},
+                   real("change_low"),
+                   real("change_high")};
   table.rows = [outcome = std::move(outcome)](const RowSink& sink) {
     for (const TaskOutcome& task : outcome.tasks) emit(task, sink);
   };

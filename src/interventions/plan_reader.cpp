@@ -12,7 +12,7 @@ namespace {
 using Json = JsonDocument::Json;
 constexpr int kMostLayers = 1 << 20, kMostHeads = 1 << 20, kMostPairs = 1 << 20;
 constexpr std::int64_t kLongest = std::int64_t{1} << 24;
-constexpr std::int64_t kMostLanes = std::int64_t{1} << 24;  // of a layer's queries: tables are made of it
+constexpr std::int64_t kMostLanes = std::int64_t{1} << 22;  // of a layer's queries: tables are made of it
 
 std::string at(const std::string& place, std::size_t i) { return place + "/" + std::to_string(i); }
 
@@ -121,7 +121,7 @@ PlanModel read_model(const JsonDocument& document) {
     if (shape.kv_heads < 1 || shape.query_heads % shape.kv_heads != 0)
       document.fail(where + "/kv_heads", "a divisor of query_heads", std::to_string(shape.kv_heads));
     if (std::int64_t{shape.query_heads} * shape.head_dim > kMostLanes)
-      document.fail(where, "at most 16777216 lanes in the queries of a layer", "more");
+      document.fail(where, "at most 4194304 lanes in the queries of a layer", "more");
     if (!model.layers.empty() && model.layers.back().layer >= shape.layer)
       document.fail(where + "/layer", "rising layers", std::to_string(shape.layer));
     model.layers.push_back(shape);

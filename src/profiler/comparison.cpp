@@ -59,8 +59,10 @@ double parse_w_s(const CsvTableReader& rows, const std::string& text) {
   double value = 0;
   const char* end = text.data() + text.size();
   const auto parsed = std::from_chars(text.data(), end, value);
-  if (parsed.ec == std::errc() && parsed.ptr == end && std::isfinite(value)) return value;
-  throw UserError(rows.where() + ": expected a finite number or nothing in \"w_s\", found " + quoted(text));
+  if (parsed.ec == std::errc() && parsed.ptr == end && value >= 0 && value <= 100) return value;
+  throw UserError(rows.where() +
+                  ": expected a fraction from 0 to 1, a percentage up to 100, or nothing in \"w_s\", found " +
+                  quoted(text));
 }
 
 void take_csv(RankedSide& side) {
@@ -137,7 +139,24 @@ RankedSide read_ranked_side(const std::string& path) {
   return side;
 }
 
+namespace {
+
+bool in_per_cent(const RankedSide& side) {
+  return std::any_of(side.tasks.begin(), side.tasks.end(),
+                     [](const RankedSide::Task& task) { return task.w_s > 1; });
+}
+
+void require_one_unit(const RankedSide& a, const RankedSide& b) {
+  if (a.tasks.empty() || b.tasks.empty() || in_per_cent(a) == in_per_cent(b)) return;
+  const RankedSide &per_cent = in_per_cent(a) ? a : b, &other = in_per_cent(a) ? b : a;
+  throw UserError(per_cent.path + ": w_s is in per cent here and in fractions in " + other.path,
+                  "give both in fractions, or both in per cent");
+}
+
+}  // namespace
+
 Comparison compare_sides(const RankedSide& a, const RankedSide& b, const CorrelationOptions& options) {
+  require_one_unit(a, b);
   Comparison result;
   std::map<std::string, const RankedSide::Task*> of_b;
   for (const auto& task : b.tasks) of_b.emplace(task.task, &task);

@@ -16,7 +16,7 @@ struct RankedSide {
   enum class Kind { kRanking, kProfile, kCsv };
   struct Task {
     std::string task;
-    double w_s = 0;  ///< finite
+    double w_s = 0;  ///< fraction, or per cent on both sides
     Direction direction = Direction::kNone;
   };
   Kind kind = Kind::kCsv;

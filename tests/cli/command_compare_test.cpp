@@ -154,9 +154,12 @@ TEST_CASE("compare refuses what it cannot use") {
   };
   refused("", {"bad.csv", "empty"});
   refused("task,score\na,1\n", {"bad.csv:1", "\"w_s\"", "\"score\""});
-  refused("task,w_s\na,nan\n", {"bad.csv:2", "finite"});
-  refused("task,w_s\na,1e999\n", {"bad.csv:2", "finite"});
-  refused("task,w_s\na,inf\n", {"bad.csv:2", "finite"});
+  refused("task,w_s\na,nan\n", {"bad.csv:2", "a fraction from 0 to 1"});
+  refused("task,w_s\na,1e999\n", {"bad.csv:2", "a fraction from 0 to 1"});
+  refused("task,w_s\na,inf\n", {"bad.csv:2", "a fraction from 0 to 1"});
+  refused("task,w_s\na,-3\n", {"bad.csv:2", "a fraction from 0 to 1"});
+  refused("task,w_s\na,101\n", {"bad.csv:2", "a percentage up to 100"});
+  refused("task,w_s\na,100\nb,50\nc,0\n", {"bad.csv", "per cent", "fractions"});
   refused("task,w_s\na,1\na,2\n", {"bad.csv", "\"a\" twice"});
   refused("task,w_s\na,1\na,\n", {"bad.csv", "\"a\" twice"});
   refused("task,w_s\n,1\n", {"bad.csv:2", "\"task\""});
@@ -170,7 +173,7 @@ TEST_CASE("compare refuses what it cannot use") {
   for (int i = 0; i <= 10'000; ++i) many += "t" + std::to_string(i) + ",1\n";
   refused(many, {"bad.csv:10002", "10,000"});
   check_failure(run_program({"compare", good, folder / "none"}), 3, {"none", "cannot open"});
-  check_failure(run_program({"compare", good, folder.path().string()}), 3, {"cannot be read"});
+  check_failure(run_program({"compare", good, folder.path().string()}), 3, {"found a folder"});
   check_failure(run_program({"compare", good}), 2, {"B"});
   check_failure(run_program({"compare", good, good, "--resamples", "-1"}), 2, {"--resamples"});
 }

@@ -83,7 +83,7 @@ TEST_CASE("outcome prints a row per task and stage, totals, and names what is no
   const ProgramResult result = run_program({"outcome", write(folder, "r.csv", kRecords), "--sweep"});
   CHECK(result.exit_code == 0);
   for (const char* part :
-       {"NR +66.7, 0.5 0.0", "3/4", "stage 5: 1 of 2 tasks improved, 0 of them",
+       {"NR: +66.7, 0.5: 0.0", "3/4", "stage 5: 1 of 2 tasks improved, 0 of them",
         "stage 10: 0 of 1 task improved", "both stages: 1 of 2 tasks improved", "optimism"}) {
     CAPTURE(part);
     CHECK(result.out.find(part) != std::string::npos);
@@ -100,7 +100,7 @@ TEST_CASE("outcome -o writes JSON that follows the schema and records what it wa
   check_schema("outcome", json);
   CHECK(json["seed"] == 9);
   CHECK(json["resamples"] == 64);
-  CHECK(json["plan"].is_null());
+  CHECK(json["plans"].empty());
   CHECK(json["inputs"][0]["sha256"] == sha256_of_file(path));
   CHECK(json["inputs"][0]["records"] == 17);
   CHECK(json["tasks"].size() == 3);
@@ -163,11 +163,28 @@ TEST_CASE("outcome --plan: directions, order, and what the plan does not name") 
   CHECK(result.exit_code == 0);
   const auto json = nlohmann::json::parse(read_file(folder / "o.json"));
   check_schema("outcome", json);
-  CHECK(json["plan"]["sha256"] == sha256_of_file(plan));
+  CHECK(json["plans"][0]["sha256"] == sha256_of_file(plan));
   REQUIRE(json["tasks"].size() == 1);
   CHECK(json["tasks"][0]["direction"] == "semantic");
   CHECK(json["tasks"][0]["candidates"][0]["candidate"] == "NR");
   CHECK(json["tasks"][0]["best_candidate"] == "NR");
+  // A second plan for the other stage; the same one twice is a mistake.
+  auto later = nlohmann::ordered_json::parse(plan_text());
+  for (auto& task : later["tasks"]) task["stage"] = 10;
+  const std::string second = write(folder, "second.json", later.dump());
+  const std::string more =
+      write(folder, "r10.csv", "task,example_id,candidate,score,stage\na,1,baseline,0,10\na,1,NR,1,10\n");
+  const std::vector<std::string> both{
+      "outcome", records, more, "--plan", plan, "--plan", second, "-o", folder / "both.json"};
+  REQUIRE(run_program(both).exit_code == 0);
+  const auto stages = nlohmann::json::parse(read_file(folder / "both.json"));
+  check_schema("outcome", stages);
+  CHECK(stages["plans"].size() == 2);
+  REQUIRE(stages["tasks"].size() == 2);
+  CHECK(stages["tasks"][1]["stage"] == 10);
+  CHECK(stages["tasks"][1]["direction"] == "semantic");
+  check_failure(run_program({"outcome", records, "--plan", plan, "--plan", plan}), 2,
+                {"--plan", "stage 5", "\"a\""});
   CHECK(json["left_out"].size() == 5);
   for (const char* part :
        {"no such candidate: task \"a\", stage 5, candidate \"7\"", "no such task: task \"z\"",

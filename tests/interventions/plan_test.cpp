@@ -359,7 +359,7 @@ TEST_CASE("hostile plans are refused with the place") {
   CHECK(complaint("/model/layers/0/kv_heads", 0));
   CHECK(complaint("/model/layers/0/rotary_dim", 15));
   CHECK(complaint("/model/layers/0/rotary_dim", 14));
-  CHECK(complaint("/model/layers/0/head_dim", 1 << 20));
+  CHECK(complaint("/model/layers/0/query_heads", 1 << 20));
   CHECK(complaint("/model/frequencies/0/steps/0/pairs", 9));
   CHECK(complaint("/model/frequencies/0/steps/1", good["model"]["frequencies"][0]["steps"][0]));
   CHECK(complaint("/model/frequencies/1", good["model"]["frequencies"][0]));

@@ -294,7 +294,8 @@ TEST_CASE("records: hostile files are refused, each with its line") {
           .empty());
   CHECK(json("{\"x\": " + std::string(200'000, '[')).find("r.csv:2:") == 0);
   CHECK_THROWS_AS(read_records({{"/nonexistent/r.csv", ""}}, {}), UserError);
-  CHECK_THROWS_WITH_AS(read_records({{"/", ""}}, {}), "/: cannot be read", UserError);
+  CHECK_THROWS_WITH_AS(read_records({{"/", ""}}, {}), "/: expected a regular file, found a folder",
+                       UserError);
 }
 
 TEST_SUITE_END();
