@@ -4,8 +4,8 @@
 #include <chrono>
 #include <cmath>
 
+#include "cli/cache_options.hpp"
 #include "cli/command.hpp"
-#include "cli/option_checks.hpp"
 #include "cli/output.hpp"
 #include "cli/ranking_table.hpp"
 #include "profiler/error.hpp"
@@ -86,15 +86,13 @@ class ProfileCommand : public Command {
   }
 
   void add_options(CLI::App& app) override {
-    app.add_option("FILE", options_.files, "activation caches of one model")->required()->type_name("FILE");
     add_output_options(app, output_, "the profile");
-    app.add_option("--config", config_, "the model's config.json, when the cache holds none")
-        ->type_name("FILE");
-    app.add_option(
-           "--trust", trust_,
-           "which frequencies hold when the config and /model/inv_freq differ by more than 1e-5; without it "
-           "that is an error")
-        ->check(CLI::IsMember({"inv_freq", "config"}));
+    CacheDefaults defaults;
+    defaults.heads = "top:0.05";
+    defaults.heads_help =
+        "heads that are swept and averaged: all, the top share F by variance of the norm share, or a list "
+        "LAYER.HEAD,...";
+    caches_.add_options(app, defaults);
     app.add_option("--backend", backend_, "where the sweep runs")
         ->check(CLI::IsMember({"auto", "cpu", "cuda"}))
         ->capture_default_str();
@@ -102,52 +100,21 @@ class ProfileCommand : public Command {
                    "which GPU, as `devices` numbers them; without it all that are usable share the work")
         ->type_name("N")
         ->check(CLI::Range(0, 1023));
-    app.add_option(
-           "--memory", memory_,
-           "working memory in bytes, about, or with K, M or G; at least 64M. Results do not depend on it")
-        ->type_name("BYTES")
-        ->capture_default_str();
-    app.add_option(
-           "--heads", heads_,
-           "heads that are swept and averaged: all, the top share F by variance of the norm share, or a list "
-           "LAYER.HEAD,...")
-        ->type_name("all|top:F|LAYER.HEAD,...")
-        ->default_str("top:0.05");
     app.add_option("--selection", selection_,
                    "take the heads that another profile selected; with --heads top:F its ranking is cut anew")
         ->type_name("FILE");
-    app.add_option(
-           "--split", split_,
-           "which pairs count as high-frequency: operational, intervention, certified, separation[:C,E], "
-           "custom:C,E, omega:X, periods:X, prefix:K")
-        ->type_name("RULE")
-        ->capture_default_str();
     app.add_option("--metrics", metrics_,
                    "what to compute, comma-separated: semantic, positional, share, length, usage, aliasing")
         ->type_name("LIST")
         ->capture_default_str();
-    app.add_flag("--exact-reversal", options_.scoring.exact_reversal,
+    app.add_flag("--exact-reversal", exact_reversal_,
                  "count reversals exactly beside the Gaussian value, with their gap");
-    app.add_option(
-           "--window", window_,
-           "window in tokens in place of the examples' own; positions are then not checked against it, and "
-           "frequencies that depend on length keep the example's")
-        ->type_name("N");
-    app.add_flag("--no-window-cap", no_cap_, "do not cap the window at a layer's sliding window");
-    app.add_option("--tasks", tasks_, "only tasks whose name matches; may be given several times")
-        ->type_name("GLOB")
-        ->allow_extra_args(false)
-        ->take_all();
-    app.add_option("--digest", digest_, "SHA-256 of the inputs, for the record")
-        ->check(CLI::IsMember({"full", "none"}))
-        ->capture_default_str();
   }
 
   int run(Console& console, int threads) override {
     const auto start = std::chrono::steady_clock::now();
     const bool to_stdout = output_.path == "-";
-    ProfileOptions options = make_options(console);
-    options.threads = threads;
+    ProfileOptions options = make_options(console, threads);
     PhaseClock clock;
     if (console.verbose()) options.clock = &clock;
     std::unique_ptr<Output> standard;
@@ -171,36 +138,28 @@ class ProfileCommand : public Command {
   }
 
  private:
-  ProfileOptions make_options(Console& console) {
-    ProfileOptions options = options_;
+  ProfileOptions make_options(Console& console, int threads) {
+    const CacheRunOptions caches = caches_.parse(threads);
+    ProfileOptions options;
+    options.files = caches.files;
+    options.input = caches.input;
+    options.scoring = caches.scoring;
+    options.heads = caches.heads;
+    options.heads_given = caches_.heads_given();
+    options.digest = caches.digest;
+    options.memory = caches.memory;
+    options.threads = threads;
     options.force = output_.force;
-    if (!config_.empty()) options.input.config_path = config_;
-    options.input.trust = trust_ == "config"     ? Trust::kConfig
-                          : trust_ == "inv_freq" ? Trust::kInvFreq
-                                                 : Trust::kError;
-    options.input.task_globs = tasks_;
-    options.heads_given = !heads_.empty();
-    if (options.heads_given) options.heads = parse_heads(heads_);
     if (!selection_.empty()) {
       if (options.heads_given && options.heads.kind != HeadRequest::Kind::kTop)
         throw usage_error("--selection and --heads exclude each other",
                           "--selection P.h5 --heads top:F cuts that profile's ranking anew");
       options.selection_from = selection_;
     }
-    try {
-      options.scoring.split = spectral::parse_split(split_);
-    } catch (const std::invalid_argument& error) {
-      throw usage_error(std::string("--split: ") + error.what());
-    }
     set_metrics(metrics_, options.scoring);
-    if (options.scoring.exact_reversal && !options.scoring.semantic)
+    options.scoring.exact_reversal = exact_reversal_;
+    if (exact_reversal_ && !options.scoring.semantic)
       throw usage_error("--exact-reversal needs the metric semantic");
-    if (window_ && (*window_ < 2 || *window_ > (std::int64_t{1} << 24)))
-      throw usage_error(fmt::format("--window: expected 2 to 16777216 tokens, found {}", *window_));
-    options.scoring.window = window_.value_or(0);
-    options.scoring.window_cap = !no_cap_;
-    options.digest = digest_ == "full";
-    options.memory = parse_memory(memory_);
     const OpenedBackend opened = open_backend(backend_, device_);
     options.engine = opened.engine;
     options.backend = opened.choice.name;
@@ -266,14 +225,11 @@ class ProfileCommand : public Command {
                       100 * fragile_share(report)));
   }
 
-  ProfileOptions options_;
+  CacheOptions caches_;
   OutputOptions output_;
-  std::string config_, trust_, backend_ = "auto", heads_, selection_, split_ = "operational",
-                               metrics_ = metric_names(ScoringOptions{}), digest_ = "full", memory_ = "512M";
-  std::optional<std::int64_t> window_;
-  std::vector<std::string> tasks_;
+  std::string backend_ = "auto", selection_, metrics_ = metric_names(ScoringOptions{});
   int device_ = -1;
-  bool no_cap_ = false;
+  bool exact_reversal_ = false;
 };
 
 }  // namespace

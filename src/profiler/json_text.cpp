@@ -1,6 +1,7 @@
 #include "profiler/json_text.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 namespace rope {
@@ -47,6 +48,10 @@ std::string json_text(const nlohmann::ordered_json& json) {
   std::string text;
   write(json, 0, text);
   return text + "\n";
+}
+
+nlohmann::ordered_json json_number(double value) {
+  return std::isfinite(value) ? nlohmann::ordered_json(value) : nlohmann::ordered_json(nullptr);
 }
 
 }  // namespace rope

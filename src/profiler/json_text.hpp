@@ -10,4 +10,7 @@ namespace rope {
 /// replaced. Ends with a line feed.
 std::string json_text(const nlohmann::ordered_json& json);
 
+/// A number, or null where it is not finite.
+nlohmann::ordered_json json_number(double value);
+
 }  // namespace rope

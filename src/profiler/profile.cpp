@@ -13,6 +13,7 @@
 
 #include "profiler/atomic_file.hpp"
 #include "profiler/background_digest.hpp"
+#include "profiler/cache_run.hpp"
 #include "profiler/error.hpp"
 #include "profiler/input_stamps.hpp"
 #include "spectral/band_split.hpp"
@@ -156,35 +157,19 @@ class GridList {
 
 std::string heads_setting(const ProfileOptions& options) {
   if (options.selection_from && !options.heads_given) return "selection";
-  if (options.heads.kind == HeadRequest::Kind::kAll) return "all";
-  if (options.heads.kind == HeadRequest::Kind::kTop)
-    return (options.selection_from ? "selection top:" : "top:") + options.heads.fraction.text;
-  std::string text;
-  for (const auto& [layer, head] : options.heads.list)
-    text += fmt::format("{}{}.{}", text.empty() ? "" : ",", layer, head);
-  return text;
+  if (options.selection_from && options.heads.kind == HeadRequest::Kind::kTop)
+    return "selection " + heads_text(options.heads);
+  return heads_text(options.heads);
 }
 
 Settings settings_of(const ProfileOptions& options) {
-  const ScoringOptions& s = options.scoring;
-  std::string tasks;
-  for (const std::string& glob : options.input.task_globs) tasks += (tasks.empty() ? "" : ",") + glob;
-  const char* trust = options.input.trust == Trust::kConfig    ? "config"
-                      : options.input.trust == Trust::kInvFreq ? "inv_freq"
-                                                               : "neither";
-  return {{"split", s.split.name()},
-          {"split_C", fmt::format("{}", s.split.c)},
-          {"split_epsilon", fmt::format("{}", s.split.epsilon)},
-          {"metrics", metric_names(s)},
-          {"heads", heads_setting(options)},
-          {"exact_reversal", s.exact_reversal ? "true" : "false"},
-          {"window", s.window > 0 ? std::to_string(s.window) : "example"},
-          {"window_cap", s.window_cap ? "true" : "false"},
-          {"tasks", tasks.empty() ? "*" : tasks},
-          {"trust", trust},
-          {"backend", options.backend},
-          {"simd", options.simd},
-          {"seed", "none"}};
+  Settings settings = cache_settings(options.scoring, options.input);
+  const auto after_split = settings.begin() + 3;
+  settings.insert(after_split, {{"metrics", metric_names(options.scoring)},
+                                {"heads", heads_setting(options)},
+                                {"exact_reversal", options.scoring.exact_reversal ? "true" : "false"}});
+  settings.insert(settings.end(), {{"backend", options.backend}, {"simd", options.simd}, {"seed", "none"}});
+  return settings;
 }
 
 ProfileHeader header_of(const ActivationSet& set, const ProfileOptions& options,
@@ -204,20 +189,6 @@ ProfileHeader header_of(const ActivationSet& set, const ProfileOptions& options,
   }
   GridList(set).fill(header);
   return header;
-}
-
-std::vector<std::string> split_warnings(const ActivationSet& set, const spectral::SplitRule& split) {
-  if (split.kind != spectral::SplitRule::Kind::kCertified) return {};
-  for (const SetHead& head : set.heads()) {
-    if (!head.rotates) continue;
-    const auto grid = set.model(set.file_of_layer(head.layer)).grid(head.layer, head.head, 2);
-    if (!spectral::is_geometric(grid.omega))
-      return {
-          fmt::format("the certified split is proved for geometric grids only; that of layer {} is none "
-                      "(separation holds for any grid)",
-                      head.layer)};
-  }
-  return {};
 }
 
 // Passes of a scorer over all examples in canonical order, and what they find into the profile.
@@ -305,12 +276,6 @@ class Pipeline {
   std::vector<Place> places_;
 };
 
-std::vector<ProfileHead> profile_heads(const ActivationSet& set) {
-  std::vector<ProfileHead> heads;
-  for (const SetHead& head : set.heads()) heads.push_back({head.layer, head.head, head.rotates});
-  return heads;
-}
-
 // nu_h from the norm shares written so far.
 HeadSelection select_from(const ActivationSet& set, const ProfileReader& profile,
                           const HeadRequest& request) {
@@ -329,8 +294,7 @@ HeadSelection select_from(const ActivationSet& set, const ProfileReader& profile
 }
 
 std::vector<std::string> input_names(const ProfileOptions& options) {
-  std::vector<std::string> names = options.files;
-  if (options.input.config_path) names.push_back(*options.input.config_path);
+  std::vector<std::string> names = cache_inputs(options.files, options.input);
   if (options.selection_from) names.push_back(*options.selection_from);
   std::sort(names.begin(), names.end());
   return names;
@@ -356,19 +320,6 @@ std::vector<std::string> selection_warnings(const HeadSelection& selection, cons
         "the "
         "selection by variance means nothing here"};
   return {};
-}
-
-std::vector<ProfileInput> describe_inputs(const ProfileOptions& options, BackgroundDigest* digest) {
-  const std::vector<std::string> names = input_names(options);
-  std::vector<std::string> digests(names.size());
-  if (digest != nullptr) digests = digest->wait();
-  std::vector<ProfileInput> inputs;
-  for (std::size_t i = 0; i < names.size(); ++i) {
-    std::error_code failed;
-    const auto bytes = std::filesystem::file_size(names[i], failed);
-    inputs.push_back({names[i], digests[i], failed ? 0 : static_cast<std::int64_t>(bytes)});
-  }
-  return inputs;
 }
 
 }  // namespace
@@ -451,7 +402,7 @@ ProfileReport run_profile(const ProfileOptions& options, const ProgressCallback&
         pipeline.sweep_selected(selected_work(selection, HeadWork::kSweepOnly, HeadWork::kNone), scoring));
   const PhaseScope writing(Phase::kWriting);
   writer.put_selection(selection);
-  writer.put_inputs(describe_inputs(options, digest.get()));
+  writer.put_inputs(describe_inputs(input_names(options), digest.get()));
   stamps.require_unchanged();
 
   {
