@@ -10,10 +10,6 @@ namespace {
 
 constexpr std::int64_t kLargestWindow = std::int64_t{1} << 24;
 
-Trust trust_of(const std::string& text) {
-  return text == "config" ? Trust::kConfig : text == "inv_freq" ? Trust::kInvFreq : Trust::kError;
-}
-
 }  // namespace
 
 void CacheOptions::add_options(CLI::App& app, const CacheDefaults& defaults) {

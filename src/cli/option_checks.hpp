@@ -39,6 +39,11 @@ inline std::optional<std::int64_t> parse_bytes(const std::string& text) {
   return value << shift;
 }
 
+/// What `--trust` says; "" is none of both.
+inline Trust trust_of(const std::string& text) {
+  return text == "config" ? Trust::kConfig : text == "inv_freq" ? Trust::kInvFreq : Trust::kError;
+}
+
 /// Bytes of `--memory`. Throws UserError (usage).
 inline std::int64_t parse_memory(const std::string& text) {
   const std::optional<std::int64_t> memory = parse_bytes(text);

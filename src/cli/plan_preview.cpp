@@ -11,6 +11,7 @@
 #include "interventions/alpha_sweep.hpp"
 #include "interventions/what_if.hpp"
 #include "profiler/background_digest.hpp"
+#include "profiler/cache_run.hpp"
 #include "profiler/input_stamps.hpp"
 
 namespace rope::cli {
@@ -94,26 +95,10 @@ void print_curve(const std::vector<CurvePoint>& curve, Console& console, std::os
   table.print(console, to, for_err);
 }
 
-Trust trust_of(const std::string& text) {
-  return text == "config" ? Trust::kConfig : text == "inv_freq" ? Trust::kInvFreq : Trust::kError;
-}
-
 std::string setting(const ProfileReader& profile, const std::string& name) {
   for (const auto& [key, value] : profile.header().settings)
     if (key == name) return value;
   return {};
-}
-
-std::vector<ProfileInput> describe(const std::vector<std::string>& paths, BackgroundDigest* digest) {
-  std::vector<std::string> digests(paths.size());
-  if (digest != nullptr) digests = digest->wait();
-  std::vector<ProfileInput> inputs;
-  for (std::size_t i = 0; i < paths.size(); ++i) {
-    std::error_code failed;
-    const auto bytes = std::filesystem::file_size(paths[i], failed);
-    inputs.push_back({paths[i], digests[i], failed ? 0 : static_cast<std::int64_t>(bytes)});
-  }
-  return inputs;
 }
 
 }  // namespace
@@ -229,7 +214,7 @@ void PlanPreview::run(Plan& plan, const ProfileReader& profile, Console& console
                               spectral::simd_in_use(),
                               resamples_,
                               seed_,
-                              describe(names, digest.get())};
+                              describe_inputs(names, digest.get())};
   stamps.require_unchanged();
 }
 

@@ -7,13 +7,12 @@
 
 #include "profiler/clean_text.hpp"
 #include "profiler/json_document.hpp"
+#include "profiler/json_text.hpp"
 
 namespace rope {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-Json number(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
 
 Json input_json(const ProfileInput& input) {
   return {{"name", input.name}, {"sha256", input.sha256}, {"bytes", input.bytes}};
@@ -45,7 +44,7 @@ constexpr CandidateMember kCandidateMembers[] = {
 
 Json candidate_json(const CandidateOutcome& candidate) {
   Json json = {{"candidate", candidate.candidate}};
-  for (const auto& member : kCandidateMembers) json[member.name] = number(candidate.*member.value);
+  for (const auto& member : kCandidateMembers) json[member.name] = json_number(candidate.*member.value);
   json["gained"] = candidate.gained;
   json["lost"] = candidate.lost;
   return json;
@@ -59,11 +58,11 @@ Json task_json(const TaskOutcome& task) {
                {"stage", task.stage},
                {"planned", task.planned},
                {"matched", task.matched},
-               {"baseline_accuracy", number(task.baseline_accuracy)},
+               {"baseline_accuracy", json_number(task.baseline_accuracy)},
                {"best_candidate", best ? Json(best->candidate) : Json(nullptr)},
-               {"best_accuracy", best ? number(best->accuracy) : Json(nullptr)},
+               {"best_accuracy", best ? json_number(best->accuracy) : Json(nullptr)},
                {"improved", task.improved ? Json(*task.improved) : Json(nullptr)}};
-  for (const auto& member : kTaskMembers) json[member.name] = number(task.*member.value);
+  for (const auto& member : kTaskMembers) json[member.name] = json_number(task.*member.value);
   json["candidates"] = Json::array();
   for (const auto& candidate : task.candidates) json["candidates"].push_back(candidate_json(candidate));
   json["unmatched"] = Json::array();
@@ -205,8 +204,8 @@ std::string outcome_json(const Outcome& outcome, const OutcomeSource& source) {
                               {"measured", totals.measured},
                               {"improved", totals.improved},
                               {"significant", totals.significant},
-                              {"mean_best_change", number(totals.mean_best_change)},
-                              {"mean_held_out_change", number(totals.mean_held_out_change)}});
+                              {"mean_best_change", json_number(totals.mean_best_change)},
+                              {"mean_held_out_change", json_number(totals.mean_held_out_change)}});
   json["distinct_tasks"] = distinct_tasks(outcome);
   json["improved_tasks"] = improved_tasks(outcome);
   json["tasks"] = Json::array();

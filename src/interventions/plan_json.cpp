@@ -5,19 +5,12 @@
 #include <nlohmann/json.hpp>
 
 #include "profiler/json_text.hpp"
+#include "profiler/result_json.hpp"
 
 namespace rope {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-Json number(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
-
-Json input_json(const ProfileInput& input) {
-  return {{"name", input.name},
-          {"sha256", input.sha256.empty() ? Json(nullptr) : Json(input.sha256)},
-          {"bytes", input.bytes}};
-}
 
 Json heads_json(const std::vector<HeadIndex>& heads) {
   Json json = Json::array();
@@ -48,7 +41,7 @@ Json frequencies_json(const PlanFrequencies& entry) {
 Json task_json(const PlanTask& task) {
   Json json = {{"task", task.task},
                {"direction", direction_name(task.direction)},
-               {"w_s", number(task.w_s)},
+               {"w_s", json_number(task.w_s)},
                {"stage", task.stage},
                {"heads", heads_json(task.heads)}};
   json["candidates"] = Json::array();

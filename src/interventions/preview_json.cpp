@@ -5,6 +5,7 @@
 #include <set>
 
 #include "profiler/clean_text.hpp"
+#include "profiler/json_text.hpp"
 
 namespace rope {
 namespace {
@@ -18,8 +19,6 @@ constexpr std::pair<const char*, double PreviewValue::*> kValues[] = {
     {"change_low", &PreviewValue::change_low},
     {"change_high", &PreviewValue::change_high}};
 
-Json number(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
-
 Json row_json(const PreviewRow& row) {
   const bool rescale = row.intervention && row.intervention->operation == Operation::kRescale;
   Json json = {
@@ -31,7 +30,7 @@ Json row_json(const PreviewRow& row) {
       {"examples", row.examples}};
   for (std::size_t s = 0; s < kPreviewScores; ++s) {
     Json values = Json::object();
-    for (const auto& [name, member] : kValues) values[name] = number(row.score[s].*member);
+    for (const auto& [name, member] : kValues) values[name] = json_number(row.score[s].*member);
     json[preview_score_name(static_cast<PreviewScore>(s))] = std::move(values);
   }
   return json;

@@ -11,6 +11,7 @@
 
 #include "profiler/error.hpp"
 #include "profiler/mean.hpp"
+#include "profiler/result_json.hpp"
 #include "spectral/adjacent_sweep.hpp"
 
 namespace rope {
@@ -170,9 +171,7 @@ nlohmann::ordered_json CacheRun::record(const std::string& format) const {
   settings["seed"] = nullptr;
   for (const ProfileInput& input :
        describe_inputs(cache_inputs(options_.files, options_.input), digest_.get()))
-    inputs.push_back({{"name", input.name},
-                      {"sha256", input.sha256.empty() ? Json(nullptr) : Json(input.sha256)},
-                      {"bytes", input.bytes}});
+    inputs.push_back(input_json(input));
   stamps_.require_unchanged();
   return {{"format", format},
           {"format_version", 1},

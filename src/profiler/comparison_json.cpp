@@ -2,13 +2,12 @@
 #include <nlohmann/json.hpp>
 
 #include "profiler/comparison.hpp"
+#include "profiler/json_text.hpp"
 
 namespace rope {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-Json number(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
 
 Json side_json(const RankedSide& side, const ProfileInput& file) {
   return {{"name", file.name},
@@ -24,7 +23,7 @@ Json task_json(const ComparedTask& task) {
   return {{"task", task.task},
           {"w_s_a", task.w_s_a},
           {"w_s_b", task.w_s_b},
-          {"difference", number(task.w_s_b - task.w_s_a)},
+          {"difference", json_number(task.w_s_b - task.w_s_a)},
           {"rank_a", task.rank_a},
           {"rank_b", task.rank_b},
           {"direction_a", direction_name(task.direction_a)},
@@ -44,10 +43,10 @@ std::string comparison_json(const Comparison& comparison, const RankedSide& a, c
                {"resamples", options.resamples},
                {"a", side_json(a, files.first)},
                {"b", side_json(b, files.second)},
-               {"spearman", number(correlation.rho)},
-               {"low", number(correlation.low)},
-               {"high", number(correlation.high)},
-               {"p_value", number(correlation.p_value)},
+               {"spearman", json_number(correlation.rho)},
+               {"low", json_number(correlation.low)},
+               {"high", json_number(correlation.high)},
+               {"p_value", json_number(correlation.p_value)},
                {"permutations", correlation.permutations},
                {"exact", correlation.exact},
                {"same_direction", comparison.same_direction}};
@@ -55,7 +54,7 @@ std::string comparison_json(const Comparison& comparison, const RankedSide& a, c
     json["head_overlap"] = {{"selected_a", comparison.heads->selected_a},
                             {"selected_b", comparison.heads->selected_b},
                             {"common", comparison.heads->common},
-                            {"jaccard", number(comparison.heads->jaccard)}};
+                            {"jaccard", json_number(comparison.heads->jaccard)}};
   else
     json["head_overlap"] = nullptr;
   json["head_overlap_note"] = comparison.heads ? Json(nullptr) : Json(comparison.no_heads);

@@ -7,6 +7,7 @@
 
 #include "profiler/error.hpp"
 #include "profiler/json_document.hpp"
+#include "profiler/json_text.hpp"
 
 namespace rope {
 namespace {
@@ -14,15 +15,8 @@ namespace {
 using Json = nlohmann::ordered_json;
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
-Json number(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
 Json whole(double value) {
   return std::isfinite(value) ? Json(static_cast<std::int64_t>(value)) : Json(nullptr);
-}
-
-Json input_json(const ProfileInput& input) {
-  return {{"name", input.name},
-          {"sha256", input.sha256.empty() ? Json(nullptr) : Json(input.sha256)},
-          {"bytes", input.bytes}};
 }
 
 Json setting(const Settings& settings, const std::string& name) {
@@ -57,7 +51,7 @@ constexpr Member kMembers[] = {
 Json task_json(const RankedTask& task, bool ranked) {
   Json json = {{"task", task.task}};
   for (const Member& member : kMembers) {
-    json[member.name] = member.is_rank ? whole(task.*member.value) : number(task.*member.value);
+    json[member.name] = member.is_rank ? whole(task.*member.value) : json_number(task.*member.value);
     if (std::string_view(member.name) == "w_p")
       json["direction"] = ranked ? Json(direction_name(task.direction)) : Json(nullptr);
   }
@@ -101,6 +95,12 @@ RankedTask read_task(const JsonDocument& document, const Json& json, const std::
 }
 
 }  // namespace
+
+nlohmann::ordered_json input_json(const ProfileInput& input) {
+  return {{"name", input.name},
+          {"sha256", input.sha256.empty() ? Json(nullptr) : Json(input.sha256)},
+          {"bytes", input.bytes}};
+}
 
 std::string ranking_json(const Ranking& ranking, const ProfileReader& profile, const ProfileInput& file) {
   const ProfileHeader& header = profile.header();
