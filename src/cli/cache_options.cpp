@@ -22,7 +22,7 @@ void CacheOptions::add_options(CLI::App& app, const CacheDefaults& defaults) {
     options_.push_back(option);
     return option;
   };
-  add(app.add_option("--config", config_, "the model's config.json, when the cache holds none"))
+  app.add_option("--config", config_, "the model's config.json, when the cache holds none")
       ->type_name("FILE");
   add(app.add_option(
           "--trust", trust_,
@@ -36,17 +36,19 @@ void CacheOptions::add_options(CLI::App& app, const CacheDefaults& defaults) {
       ->type_name("GLOB")
       ->allow_extra_args(false)
       ->take_all();
-  add(app.add_option("--split", split_,
-                     defaults.split_help +
-                         ": operational, intervention, certified, separation[:C,E], custom:C,E, omega:X, "
-                         "periods:X, prefix:K"))
-      ->type_name("RULE")
-      ->capture_default_str();
-  add(app.add_option(
-          "--window", window_,
-          "window in tokens in place of the examples' own; positions are then not checked against it, and "
-          "frequencies that depend on length keep the example's"))
-      ->type_name("N");
+  if (defaults.split_option)
+    add(app.add_option("--split", split_,
+                       defaults.split_help +
+                           ": operational, intervention, certified, separation[:C,E], custom:C,E, omega:X, "
+                           "periods:X, prefix:K"))
+        ->type_name("RULE")
+        ->capture_default_str();
+  if (defaults.window_option)
+    add(app.add_option(
+            "--window", window_,
+            "window in tokens in place of the examples' own; positions are then not checked against it, and "
+            "frequencies that depend on length keep the example's"))
+        ->type_name("N");
   add(app.add_flag("--no-window-cap", no_cap_, "do not cap the window at a layer's sliding window"));
   add(app.add_option(
           "--memory", memory_,

@@ -19,7 +19,8 @@ struct CacheDefaults {
   std::string split = "operational";
   std::string split_help = "which pairs count as high-frequency";
   bool files_required = true;
-  bool one_file = false;  ///< the argument is FILE, not FILE...
+  bool one_file = false;                           ///< the argument is FILE, not FILE...
+  bool split_option = true, window_option = true;  ///< false: the command has its own, or none
 };
 
 /// The options that all commands over activation caches have alike: FILE..., --config, --trust, --heads,
@@ -33,7 +34,9 @@ class CacheOptions {
   const std::vector<std::string>& files() const { return files_; }
   bool heads_given() const { return heads_option_->count() > 0; }
   bool window_given() const { return window_.has_value(); }
-  /// The first of the options (not FILE) that was given, for commands that sometimes have no caches; null.
+  const std::string& config() const { return config_; }  ///< empty: not given
+  /// The first of the options (neither FILE nor --config) that was given, for commands that sometimes have no
+  /// caches; null.
   const CLI::Option* first_given() const;
 
  private:

@@ -12,6 +12,7 @@ namespace rope::cli {
 /// Headings of the list of commands.
 inline constexpr const char* kMainGroup = "From caches to a ranking";
 inline constexpr const char* kChangeGroup = "From a ranking to a measured change";
+inline constexpr const char* kTheoryGroup = "The papers' theory on a model";
 inline constexpr const char* kInputGroup = "Making inputs";
 inline constexpr const char* kMachineGroup = "This machine";
 
@@ -40,6 +41,7 @@ std::unique_ptr<Command> make_plan();
 std::unique_ptr<Command> make_apply();
 std::unique_ptr<Command> make_outcome();
 std::unique_ptr<Command> make_compare();
+std::unique_ptr<Command> make_bound();
 std::unique_ptr<Command> make_export();
 std::unique_ptr<Command> make_sample();
 std::unique_ptr<Command> make_synth();
