@@ -1,6 +1,8 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <fstream>
+#include <memory>
 
 #include "cli/command.hpp"
 #include "cli/output.hpp"
@@ -12,31 +14,42 @@
 #include "profiler/error.hpp"
 #include "profiler/export_table.hpp"
 #include "profiler/json_document.hpp"
+#include "profiler/json_tables.hpp"
 #include "profiler/regular_file.hpp"
 #include "profiler/result_json.hpp"
 
 namespace rope::cli {
 namespace {
 
-enum class Kind { kProfile, kRanking, kPlan, kOutcome };
+enum class Kind { kProfile, kRanking, kPlan, kOutcome, kTables };
+
+/// A result and what it is.
+struct Result {
+  Kind kind = Kind::kProfile;
+  std::shared_ptr<const JsonDocument> document;  ///< kTables
+  std::string format;                            ///< kTables: its "format"
+};
 
 /// What a result is: JSON says it itself, everything else is taken for a profile. JSON that does not say it
 /// is left to the reader of the table's kind, which tells what is wrong.
-Kind kind_of(const std::string& path, const std::string& table) {
+Result open_result(const std::string& path, const std::string& table) {
   require_regular_file(path);
   std::ifstream in(path, std::ios::binary);
   char start = 0;
   in.get(start);
-  if (start != '{') return Kind::kProfile;
-  const JsonDocument document(path, "rank -o`, `plan -o` or `outcome -o");
+  if (start != '{') return {};
+  auto document =
+      std::make_shared<const JsonDocument>(path, "rank -o`, `plan -o`, `outcome -o` or `audit --json");
   for (const char* name : {"schema", "format"}) {
-    const auto found = document.root().find(name);
-    if (found == document.root().end() || !found->is_string()) continue;
-    if (*found == kPlanSchema) return Kind::kPlan;
-    if (*found == "rope-profiler/outcome") return Kind::kOutcome;
-    if (*found == "rope-profiler/ranking") return Kind::kRanking;
+    const auto found = document->root().find(name);
+    if (found == document->root().end() || !found->is_string()) continue;
+    if (*found == kPlanSchema) return {Kind::kPlan, {}, {}};
+    if (*found == "rope-profiler/outcome") return {Kind::kOutcome, {}, {}};
+    if (*found == "rope-profiler/ranking") return {Kind::kRanking, {}, {}};
+    const std::string format = found->get<std::string>();
+    if (!json_tables_of(format).empty()) return {Kind::kTables, std::move(document), format};
   }
-  return table == "preview" ? Kind::kPlan : table == "outcome" ? Kind::kOutcome : Kind::kRanking;
+  return {table == "preview" ? Kind::kPlan : table == "outcome" ? Kind::kOutcome : Kind::kRanking, {}, {}};
 }
 
 /// The table of a kind of JSON result.
@@ -59,18 +72,31 @@ class ExportCommand : public Command {
            "Of a plan made with --preview:\n\n"
            "  preview      predicted scores and changes per task and candidate, baseline first\n\n"
            "Of an outcome written by `outcome -o`:\n\n"
-           "  outcome      one row per task and stage: baseline, best and held-out change, p\n\n"
+           "  outcome      one row per task and stage: baseline, best and held-out change, p\n\n" +
+           json_table_help() +
            "CSV: a value that was not computed is an empty field; numbers read back the same float64. JSON "
            "lines: it is null. NPY: a structured array for numpy.load, NaN for an empty number. Columns keep "
            "their names and places; further ones may be added at the end.\n\n"
            "From a profile, `ranking` holds the intervals of `rank` at its default --resamples and --seed.";
+  }
+  /// One line for each command whose JSON holds tables.
+  static std::string json_table_help() {
+    std::string text = "Of the JSON of other commands:\n\n", command;
+    for (const JsonTable& table : json_tables()) {
+      const std::string name = std::string(table.command).substr(0, std::string(table.command).find(' '));
+      text += name == command ? ", " : fmt::format("{}  {:<12} ", command.empty() ? "" : "\n", name);
+      text += table.name;
+      command = name;
+    }
+    return text + "\n\n";
   }
   std::string example() const override {
     return "rope-profiler export profile.h5 --table tasks -o tasks.csv --force";
   }
 
   void add_options(CLI::App& app) override {
-    app.add_option("RESULT", input_, "a profile, or what `rank -o`, `plan -o` or `outcome -o` wrote")
+    app.add_option("RESULT", input_,
+                   "a profile, or the JSON of rank, plan, outcome, audit, band, bound, length or adarope")
         ->type_name("")
         ->required();
     app.add_option("--table", table_, "which table")
@@ -86,6 +112,8 @@ class ExportCommand : public Command {
   static std::vector<std::string> table_names() {
     std::vector<std::string> names = profile_table_names();
     names.insert(names.end(), {"preview", "outcome"});
+    for (const JsonTable& table : json_tables())
+      if (std::find(names.begin(), names.end(), table.name) == names.end()) names.push_back(table.name);
     return names;
   }
 
@@ -94,7 +122,7 @@ class ExportCommand : public Command {
     const auto content = format == TableFormat::kNpy ? Output::Content::kBinary : Output::Content::kText;
     require_output_is_no_input(output_.path, {input_});
     Output output(console, output_, content);
-    write(kind_of(input_, table_), format, threads, output.stream());
+    write(open_result(input_, table_), format, threads, output.stream());
     output.commit();
     return 0;
   }
@@ -107,16 +135,29 @@ class ExportCommand : public Command {
     return "csv";
   }
 
-  void write(Kind kind, TableFormat format, int threads, std::ostream& to) const {
+  void write(const Result& result, TableFormat format, int threads, std::ostream& to) const {
+    const Kind kind = result.kind;
+    if (kind == Kind::kTables) return write_json_table(result, format, to);
     if (kind != Kind::kProfile && table_ != table_of(kind)) refuse(kind);
     if (kind == Kind::kPlan) return write_preview(format, to);
     if (kind == Kind::kOutcome) return write_table(outcome_table(read_outcome_json(input_)), format, to);
     if (kind == Kind::kRanking) return write_table(ranking_table(read_ranking_json(input_)), format, to);
-    if (table_ == "preview" || table_ == "outcome") refuse(kind);
+    const auto& tables = profile_table_names();
+    if (std::find(tables.begin(), tables.end(), table_) == tables.end()) refuse(kind);
     BootstrapOptions options;
     options.threads = threads;
     const ProfileReader profile(input_);
     write_table(profile_table(profile, table_, options), format, to);
+  }
+
+  void write_json_table(const Result& result, TableFormat format, std::ostream& to) const {
+    std::string names;
+    for (const JsonTable* table : json_tables_of(result.format)) {
+      if (table_ == table->name) return write_table(json_table(result.document, *table), format, to);
+      names += (names.empty() ? "" : ", ") + std::string(table->name);
+    }
+    throw usage_error(fmt::format("{}: {} has no table \"{}\"", input_, result.format, table_),
+                      "its tables are " + names);
   }
 
   [[noreturn]] void refuse(Kind kind) const {
@@ -129,7 +170,7 @@ class ExportCommand : public Command {
         table_ == "preview"   ? "give a plan made with `plan --preview`"
         : table_ == "outcome" ? "give a file written by `outcome -o`"
         : kind == Kind::kProfile
-            ? ""
+            ? "that is a table of another command's JSON"
             : fmt::format("its table is {}; the others are those of a profile", table_of(kind)));
   }
 
