@@ -41,6 +41,7 @@ std::unique_ptr<Command> make_plan();
 std::unique_ptr<Command> make_apply();
 std::unique_ptr<Command> make_outcome();
 std::unique_ptr<Command> make_compare();
+std::unique_ptr<Command> make_audit();
 std::unique_ptr<Command> make_bound();
 std::unique_ptr<Command> make_export();
 std::unique_ptr<Command> make_sample();

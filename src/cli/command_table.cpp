@@ -11,6 +11,7 @@ std::vector<std::unique_ptr<Command>> all_commands() {
   commands.push_back(make_apply());
   commands.push_back(make_outcome());
   commands.push_back(make_compare());
+  commands.push_back(make_audit());
   commands.push_back(make_bound());
   commands.push_back(make_export());
   commands.push_back(make_sample());
