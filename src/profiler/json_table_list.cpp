@@ -77,7 +77,7 @@ std::vector<JsonTable> adarope_tables() {
           {format, command, "use", "/use",
            joined(head, {real("usage_cov"), real("usage_centroid"), real("usage_norm_cov"),
                          real("usage_norm_centroid"), real("frequency_mass"), real("effective_base"),
-                         real("amplitude"), real("effective_length"), real("logit_variance")})},
+                         real("amplitude"), real("effective_length_virtual"), real("logit_variance")})},
           {format, command, "frequencies", "/use",
            joined(head, {integers("pair"), reals("omega"), reals("usage"), reals("usage_norm"),
                          reals("length_change"), reals("variance_change")})},
