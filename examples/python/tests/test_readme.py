@@ -11,6 +11,7 @@ from rope_profiler_hf.tasks import TASKS
 
 README = (program.REPOSITORY / "examples/python/README.md").read_text(encoding="utf-8")
 SHIPPED = program.REPOSITORY / "examples/data/smollm2.h5"
+SHIPPED_FULL = SHIPPED.with_name("smollm2_full.h5")
 
 
 def blocks(language: str) -> list[str]:
@@ -30,8 +31,10 @@ def test_python_of_the_page(smollm2, tmp_path, monkeypatch, capsys):
     assert len(made) >= 2
     for line in made[:2]:
         program.run(*line.replace("examples/data/smollm2.h5", str(SHIPPED)).split())
+    (fit,) = re.findall(r"^    rope-profiler (adarope .*)$", README, re.MULTILINE)
+    program.run(*fit.replace("examples/data/smollm2_full.h5", str(SHIPPED_FULL)).split())
     found = blocks("python")
-    assert len(found) == 3
+    assert len(found) == 4
     names: dict = {}
     for block in found:
         exec(compile(block, "README.md", "exec"), names)
@@ -39,7 +42,7 @@ def test_python_of_the_page(smollm2, tmp_path, monkeypatch, capsys):
         assert list(file["tasks"]) == ["needle"]
     printed = capsys.readouterr().out.splitlines()
     texts = dict(line.split(" ", 1) for line in printed)
-    assert list(texts) == ["NR", "0", "0.5"] and len(set(texts.values())) > 1
+    assert list(texts) == ["NR", "0", "0.5", "adarope"] and len(set(texts.values())) > 1
 
 
 @pytest.mark.parametrize("name", sorted(TASKS))
