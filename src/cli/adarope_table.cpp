@@ -71,6 +71,8 @@ std::string largest_change(const std::vector<double>& changes) {
   return largest == changes.size() ? "-" : fmt::format("{} ({:+.3g})", largest, changes[largest]);
 }
 
+std::string base_text(double base) { return std::isnan(base) ? "-" : fmt::format("{:.6g}", base); }
+
 void print_use(const std::vector<HeadUse>& use, const Console& console, std::ostream& to, bool for_err) {
   to << "frequency use (in brackets: without phase), and the frequency that matters most to E_2 and "
         "variance\n";
@@ -88,7 +90,7 @@ void print_use(const std::vector<HeadUse>& use, const Console& console, std::ost
   for (const HeadUse& head : use)
     table.row({head_name(head), short_number(head.usage_cov, 3), bracketed(head.usage_norm_cov),
                short_number(head.usage_centroid, 3), bracketed(head.usage_norm_centroid),
-               short_number(head.frequency_mass, 4), short_number(head.effective_base, 4),
+               short_number(head.frequency_mass, 4), base_text(head.effective_base),
                short_number(head.effective_length, 4), largest_change(head.length_change),
                largest_change(head.variance_change)});
   table.print(console, to, for_err);

@@ -98,11 +98,17 @@ class AdaropeCommand : public Command {
     std::optional<CacheRun> run;
     if (!caches_.files().empty()) run.emplace(parse_caches(threads));
     if (wants_fit()) {
-      result.fit = fit_adarope(*run, {given(reference_, reference_length_)});
+      AdaropeOptions options;
+      options.reference_length = given(reference_, reference_length_);
+      Progress progress(console, "examples, fit", 0);
+      options.progress = [&](std::int64_t examples) { progress.advance(examples); };
+      result.fit = fit_adarope(*run, options);
       result.settings.emplace_back(
           "reference_length", reference_->count() > 0 ? fmt::format("{}", reference_length_) : "first group");
     }
     if (run) {
+      Progress progress(console, "examples, use", std::ssize(run->examples()));
+      use_options.progress = [&](std::int64_t examples) { progress.advance(examples); };
       std::vector<HeadUse> heads = measure_use(*run, use_options);
       if (window_task_->count() > 0)
         result.window_task = bounded([&] { return window_task_of_heads(task, heads); });

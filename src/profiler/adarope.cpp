@@ -289,6 +289,7 @@ class AdaropeRun {
     ScanOptions scan;
     scan.unit = ScanUnit::kQueries;
     scan.queries_per_block = kQueriesPerBlock;
+    std::size_t done = 0;
     scan_heads(
         run_.set(), run_.scoring(), run_.resources(), run_.examples(), wanted, scan,
         [&](const ScanBlock& block) {
@@ -296,6 +297,9 @@ class AdaropeRun {
         },
         [&](const ScanBlock& block, std::unique_ptr<ScanResult> result) {
           fold.take(block, static_cast<const RowValues&>(*result));
+          if (options_.progress && block.example > done)
+            options_.progress(static_cast<std::int64_t>(block.example - done));
+          done = block.example;
         });
     if (scales == nullptr) {
       result_.rows = fold.rows;

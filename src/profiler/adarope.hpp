@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <optional>
 #include <string>
@@ -12,6 +13,7 @@ namespace rope {
 
 struct AdaropeOptions {
   std::optional<double> reference_length;  ///< keys; L_ref is the group nearest in ln L, else the first group
+  std::function<void(std::int64_t examples)> progress;  ///< called as examples are done, in every pass
 };
 
 /// The AdaScale fit of one head (theory §12; A 4.3, 36). Length group i is the i-th used query by position of

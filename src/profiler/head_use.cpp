@@ -261,10 +261,14 @@ std::vector<HeadUse> measure_use(const CacheRun& run, const HeadUseOptions& opti
   ScanOptions scan;
   scan.unit = ScanUnit::kPairs;
   UseFold fold(run, options.norms);
+  std::size_t done = 0;
   run.scan(
       scan, [&](const ScanBlock& block) { return measure(block, options); },
       [&](const ScanBlock& block, std::unique_ptr<ScanResult> result) {
         fold.take(block, static_cast<const UseSums&>(*result));
+        if (options.progress && block.example > done)
+          options.progress(static_cast<std::int64_t>(block.example - done));
+        done = block.example;
       });
   return fold.finish();
 }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <vector>
 
@@ -15,6 +16,7 @@ struct HeadUseOptions {
   /// none, kAllPairs all. A frozen frequency costs a float64 sweep over the window.
   std::int64_t frozen_pairs = 16;
   static constexpr std::int64_t kAllPairs = std::int64_t{1} << 62;
+  std::function<void(std::int64_t examples)> progress;  ///< called as examples are done
 };
 
 /// How one head uses its frequencies (theory §12; A 3, 4.3, 10). Every value is taken per example, then

@@ -32,6 +32,12 @@ AdaropeFit fit_of(const CacheSpec& cache, const AdaropeOptions& options = {}) {
   return fit_file(folder / "cache.h5", options);
 }
 
+AdaropeOptions reference_at(double length) {
+  AdaropeOptions options;
+  options.reference_length = length;
+  return options;
+}
+
 double scale_at(double gamma, double length, double reference) {
   return std::pow(std::log(1 + length / reference) / std::log(2.0), gamma);
 }
@@ -219,7 +225,7 @@ TEST_CASE("adarope: a sliding window bounds the rows, and equal lengths give no 
         sum += reference::log_length(row_of(cache, t, e, head.layer, head.head, 3, 40), 1) / 4;
     CHECK(head.effective_length[3] == doctest::Approx(static_cast<double>(std::exp(sum))).epsilon(1e-11));
   }
-  const AdaropeFit late = fit_of(cache, {40.0});
+  const AdaropeFit late = fit_of(cache, reference_at(40.0));
   for (const HeadFit& head : late.heads) CHECK_FALSE(head.fitted());
   FullCache far{.query_position = {50, 60, 70, 99}, .keys = 100};
   CacheSpec saturated = full_cache(far);
