@@ -99,6 +99,9 @@ TEST_CASE("adarope: heads, tasks and reference length decide what is fitted") {
   const Json late = json_of({"adarope", caches.full, "--heads", "0.2", "--reference-length", "30"});
   CHECK(late["heads"][0]["reference_length"] == 32.0);
   CHECK(late["heads"][0]["lengths"] == Json({32.0, 64.0, 128.0}));
+  // 46 is nearer to 32 in L, nearer to 64 in ln L.
+  CHECK(json_of({"adarope", caches.full, "--heads", "0.2", "--reference-length",
+                 "46"})["heads"][0]["reference_length"] == 64.0);
   // 64 leaves two groups: no fit, which is said and is no error.
   const ProgramResult few =
       run_program({"adarope", caches.full, "--heads", "0.2", "--reference-length", "64"});
