@@ -103,6 +103,8 @@ class AdaropeCommand : public Command {
       Progress progress(console, "examples, fit", 0);
       options.progress = [&](std::int64_t examples) { progress.advance(examples); };
       result.fit = fit_adarope(*run, options);
+      console.detail(fmt::format("{} passes over the vectors, {} rows of attention", result.fit->passes,
+                                 result.fit->rows));
       result.settings.emplace_back(
           "reference_length", reference_->count() > 0 ? fmt::format("{}", reference_length_) : "first group");
     }
