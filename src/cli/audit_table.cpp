@@ -51,6 +51,12 @@ void print_inequalities(Console& console, const AuditResult& result) {
   table.print(console, console.out());
 }
 
+/// What fits into the table; --json lists all.
+std::string short_ranges(const std::vector<int>& layers) {
+  const std::string text = number_ranges(layers);
+  return text.size() <= 24 ? text : fmt::format("{} layers", layers.size());
+}
+
 void print_grids(Console& console, const AuditResult& result) {
   Table table({{"layers"},
                {"kind"},
@@ -62,7 +68,7 @@ void print_grids(Console& console, const AuditResult& result) {
                {"largest prefix", true},
                {"Prop. 1"}});
   for (const AuditLayers& g : result.grids)
-    table.row({number_ranges(g.layers), g.kind, range(g.window_min, g.window_max),
+    table.row({short_ranges(g.layers), g.kind, range(g.window_min, g.window_max),
                range(g.pairs_min, g.pairs_max), range(g.high_min, g.high_max), fixed(g.scaled_min, 1),
                fixed(result.needed, 1), range(g.prefix_min, g.prefix_max),
                g.proved          ? "proved"

@@ -215,12 +215,14 @@ TEST_CASE("audit exits 1 and names the worst pair when an inequality is broken")
   // Vectors cannot break it, so the result is made up.
   AuditResult result;
   result.all.tally.pairs = 10;
+  std::string printed;
   const auto verdict = [&](std::string& err) {
     std::ostringstream out, errors;
     cli::Console console({&out, &errors, false, false, 100}, false, false);
     const int code = cli::audit_verdict(console, result);
     cli::print_audit(console, result, "title", cli::AuditRows::kNone);
     err = errors.str();
+    printed = out.str();
     return code;
   };
   std::string err;
@@ -243,6 +245,17 @@ TEST_CASE("audit exits 1 and names the worst pair when an inequality is broken")
   for (const char* part : {"zeta <= T 2 times", "task tasque, example e-7, layer 4, head 11, query 2",
                            "key 9", "zeta 1.25, T 1, f_pos 0.75, r_H 0.5"})
     CHECK_MESSAGE(has(err, part), err);
+
+  // A sample is said to be one, with its error; many layers do not widen the table.
+  CHECK_FALSE(has(printed, "sample"));
+  result.exact = false;
+  result.sampled = 6'000'000;
+  result.rank_error = 0.00134;
+  result.grids.resize(1);
+  for (int layer = 0; layer < 60; layer += 2) result.grids[0].layers.push_back(layer);
+  CHECK(verdict(err) == 1);
+  CHECK(has(printed, "from a sample of 6000000 pairs: ranks within 0.0013 of all"));
+  CHECK(has(printed, "30 layers"));
 }
 
 TEST_SUITE_END();
