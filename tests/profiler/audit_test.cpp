@@ -12,6 +12,7 @@
 #include <nlohmann/json.hpp>
 
 #include "profiler/json_text.hpp"
+#include "profiler/pair_scores.hpp"
 #include "reference/envelope.hpp"
 #include "support/cache_writer.hpp"
 #include "support/compare.hpp"
@@ -204,7 +205,8 @@ TEST_CASE("audit: pairs without U, without U_H, not finite, and equality at the 
   write_cache(folder / "c.h5", cache);
   CacheRunOptions options = options_for({folder / "c.h5"}, "prefix:2");
   options.scoring.window = 4000;  // long enough for one fast pair to come close to its largest step
-  const AuditResult result = run_audit(CacheRun(options));
+  const CacheRun run(options);
+  const AuditResult result = run_audit(run);
   CHECK(result.all_pairs == 12);
   CHECK(result.undefined == 2);
   CHECK(result.non_finite == 4);
@@ -367,7 +369,7 @@ TEST_CASE("audit: a step beyond the envelope is counted, kept as the worst and n
         if (block.example == 1 && block.head == 5) {
           spectral::EnvelopeTerms made;
           made.norm = made.low_step = 1;
-          own.worst.pair = 7;  // query 1, key 1: six keys a query
+          own.worst.pair = 8;  // query 1, key 2: six keys a query
           own.worst.response = 1.5;
           own.worst.envelope = 1;
           own.worst.breaks_response = own.tally.add(made, 1.5, 8);
@@ -377,14 +379,41 @@ TEST_CASE("audit: a step beyond the envelope is counted, kept as the worst and n
   const AuditResult result = fold.finish();
   CHECK(result.violations() == 1);
   CHECK(result.all.tally.violations_response == 1);
-  REQUIRE(result.worst.values.pair == 7);
+  REQUIRE(result.worst.values.pair == 8);
   CHECK(result.worst.example_id == run.examples()[1]->id);
   CHECK(result.worst.layer == 1);
   CHECK(result.worst.head == 1);
   CHECK(result.worst.query_slot == 1);
-  CHECK(result.worst.key_slot == 1);
+  CHECK(result.worst.key_slot == 2);
   CHECK(result.layers.at(1).tally.violations_response == 1);
   CHECK(result.heads.at(5).tally.violations_response == 1);
+}
+
+TEST_CASE("audit: the nearest pair is named rightly beyond the first block of a head") {
+  CacheSpec cache = random_cache({.num_layers = 1,
+                                  .query_heads = 1,
+                                  .kv_heads = 1,
+                                  .examples = 1,
+                                  .query_slots = 40,
+                                  .key_slots = 50,
+                                  .tasks = {"one"}});
+  for (std::size_t i = 0; i < 16; ++i)  // the last query holds one pair of lanes alone
+    cache.tasks[0].query[39 * 16 + i] = i == 2 ? 1.0 : 0;
+  TempDir folder;
+  write_cache(folder / "c.h5", cache);
+  const CacheRun run(options_for({folder / "c.h5"}, "prefix:3"));
+  const NamedPair nearest = run_audit(run).nearest;
+  CHECK(nearest.query_slot == 39);
+  CHECK(nearest.values.pair >= 2 * kPairBlock);
+  const auto input = reference_input(run.set(), *run.examples()[0], 0, 0, run.scoring());
+  const PlainHead head = plain_head(input);
+  const auto f =
+      reference::envelope_facts(head.pairs.at(static_cast<std::size_t>(39 * 50 + nearest.key_slot)),
+                                head.omega, head.high, input.window);
+  CHECK(nearest.values.ratio() == doctest::Approx(static_cast<double>(f.zeta / f.envelope)).epsilon(1e-6));
+  CHECK(nearest.values.norm_share == doctest::Approx(static_cast<double>(f.norm_share)).epsilon(1e-9));
+  CHECK(nearest.query_position == input.query.position[39]);
+  CHECK(nearest.key_position == input.key.position[static_cast<std::size_t>(nearest.key_slot)]);
 }
 
 TEST_CASE("audit: layers of two kinds have their own sets; real caches keep the inequalities") {

@@ -81,6 +81,7 @@ TEST_CASE("pair sample: the stated error holds for any order and distribution") 
       {"heavy tail", [&](std::size_t) { return std::exp(5 * random.normal()); }},
       {"heads one after the other",
        [&](std::size_t i) { return static_cast<double>(i / 1024 % 7) + random.uniform(); }},
+      {"alternating", [&](std::size_t i) { return static_cast<double>(i % 2); }},
       {"periodic", [&](std::size_t i) { return static_cast<double>(i % 64); }},
       {"a late change", [&](std::size_t i) { return i > 9 * n / 10 ? 5.0 : random.uniform(); }}};
   double worst = 0;
