@@ -42,6 +42,9 @@ std::string value_label(const std::string& type, const std::vector<std::string>&
   return head;
 }
 
+// Longer lists of choices stand in the description, where lines can break.
+constexpr std::size_t kWidestChoices = 70;
+
 OptionView view_of(const CLI::Option& option) {
   OptionView view;
   for (const std::string& name : option.get_snames()) view.names.push_back("-" + name);
@@ -59,6 +62,11 @@ OptionView view_of(const CLI::Option& option) {
   view.repeated = option.get_items_expected_max() > 1;
   view.required = option.get_required();
   view.description = option.get_description();
+  if (view.value.size() > kWidestChoices && !view.choices.empty()) {
+    view.value = "NAME";
+    for (std::size_t i = 0; i < view.choices.size(); ++i)
+      view.description += (i == 0 ? ": " : ", ") + view.choices[i];
+  }
   view.fallback = option.get_default_str();
   view.group = option.get_group();
   return view;
