@@ -44,6 +44,7 @@ std::unique_ptr<Command> make_compare();
 std::unique_ptr<Command> make_audit();
 std::unique_ptr<Command> make_bound();
 std::unique_ptr<Command> make_adarope();
+std::unique_ptr<Command> make_length();
 std::unique_ptr<Command> make_export();
 std::unique_ptr<Command> make_sample();
 std::unique_ptr<Command> make_synth();

@@ -14,6 +14,7 @@ std::vector<std::unique_ptr<Command>> all_commands() {
   commands.push_back(make_audit());
   commands.push_back(make_bound());
   commands.push_back(make_adarope());
+  commands.push_back(make_length());
   commands.push_back(make_export());
   commands.push_back(make_sample());
   commands.push_back(make_synth());

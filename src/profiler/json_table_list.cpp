@@ -66,6 +66,46 @@ std::vector<JsonTable> bound_tables() {
                   setting)}};
 }
 
+std::vector<JsonTable> length_tables() {
+  constexpr const char *format = "rope-profiler/length", *command = "length --json";
+  const Columns head = {integer("layer"), integer("head")};
+  return {{format, command, "heads", "/heads",
+           joined(head, {optional_integer("layer_window"),
+                         flag("softcap"),
+                         real("effective_length_virtual"),
+                         real("effective_length_virtual_slow"),
+                         integer("rows"),
+                         integer("undefined_rows"),
+                         integer("groups"),
+                         real("shortest"),
+                         real("longest"),
+                         real("effective_length"),
+                         real("slope"),
+                         real("slope_low"),
+                         real("slope_high"),
+                         real("intercept"),
+                         text("class"),
+                         real("effective_length_without_first"),
+                         real("slope_without_first"),
+                         real("slope_low_without_first"),
+                         real("slope_high_without_first"),
+                         real("intercept_without_first"),
+                         text("class_without_first"),
+                         real("entropy"),
+                         real("sink"),
+                         real("previous_token"),
+                         real("slash"),
+                         optional_integer("slash_offset"),
+                         real("local_mass")})},
+          {format, command, "virtual", "/virtual",
+           joined({text("task"), integer("layer"), integer("head")},
+                  {text("beta"), integer("pairs"), real("effective_length"), real("effective_length_slow")})},
+          {format, command, "lengths", "/lengths",
+           joined(head,
+                  {integer("group"), integer("examples"), real("length"), real("length_without_first"),
+                   text("beta"), real("log_effective_length"), real("log_effective_length_without_first")})}};
+}
+
 std::vector<JsonTable> adarope_tables() {
   constexpr const char *format = "rope-profiler/adarope", *command = "adarope -o";
   const Columns head = {integer("layer"), integer("head")};
@@ -95,7 +135,7 @@ std::vector<JsonTable> adarope_tables() {
 const std::vector<JsonTable>& json_tables() {
   static const std::vector<JsonTable> tables = [] {
     std::vector<JsonTable> all;
-    for (const auto& some : {audit_tables(), bound_tables(), adarope_tables()})
+    for (const auto& some : {audit_tables(), bound_tables(), length_tables(), adarope_tables()})
       all.insert(all.end(), some.begin(), some.end());
     return all;
   }();

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <complex>
+#include <map>
 
 namespace rope::reference {
 namespace {
@@ -48,6 +49,8 @@ Wide t_density(Wide t, Wide nu) {
 
 // t with half of 95 % of the mass on (0, t): Simpson's rule and bisection.
 Wide t_quantile(Wide nu) {
+  static std::map<Wide, Wide> known;
+  if (const auto found = known.find(nu); found != known.end()) return found->second;
   const auto mass = [&](Wide t) {
     constexpr int kSteps = 4000;
     Wide sum = t_density(0, nu) + t_density(t, nu);
@@ -59,6 +62,7 @@ Wide t_quantile(Wide nu) {
     const Wide middle = (low + high) / 2;
     (mass(middle) < 0.475L ? low : high) = middle;
   }
+  known[nu] = low;
   return low;
 }
 
