@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
 
@@ -333,6 +334,26 @@ TEST_CASE("length: --tasks and --heads choose; a head's values do not change wit
   CHECK(one["tasks_with_all_keys"].size() == 1);
   CHECK(one["heads"][0]["rows"].get<int>() < some["heads"][0]["rows"].get<int>());
   CHECK(one["heads"][0]["entropy"] != some["heads"][0]["entropy"]);
+}
+
+TEST_CASE("length: export takes every table, null as an empty field") {
+  TempDir folder;
+  const std::string path = folder / "one.h5", result = folder / "length.json";
+  write_cache(path, full_cache({30}, 40));
+  const ProgramResult run = run_program({"length", path, "--json"});
+  std::ofstream(result) << run.out;
+  const json document = json::parse(run.out);
+  for (const char* table : {"heads", "virtual", "lengths"}) {
+    const ProgramResult csv = run_program({"export", result, "--table", table});
+    CHECK_MESSAGE(csv.exit_code == 0, csv.err);
+    CHECK(std::count(csv.out.begin(), csv.out.end(), '\n') == 1 + static_cast<long>(document[table].size()));
+    // Every member is a column.
+    const std::string header = csv.out.substr(0, csv.out.find('\n'));
+    CHECK(std::count(header.begin(), header.end(), ',') + 1 == static_cast<long>(document[table][0].size()));
+    for (const auto& [name, value] : document[table][0].items())
+      CHECK_MESSAGE(("," + header + ",").find("," + name + ",") != std::string::npos, name);
+  }
+  CHECK(run_program({"export", result, "--table", "heads"}).out.find(",,,,none,") != std::string::npos);
 }
 
 TEST_CASE("length: the same bytes for any number of threads, memory and file order") {
