@@ -78,9 +78,9 @@ struct Layer {
     request.offsets = 256;
     const auto queries = static_cast<std::int64_t>(slots.query_slot.size());
     double sum = 0;
-    for (std::int64_t first = 0; first < queries; first += 256)
+    for (std::int64_t first = 0; first < queries; first += 512)
       for (const AttentionRow& row :
-           attention_rows(vectors, first, std::min<std::int64_t>(256, queries - first), request))
+           attention_rows(vectors, first, std::min<std::int64_t>(512, queries - first), request))
         sum += log_effective_length_2(row.at_scale[0].all);
     return sum / static_cast<double>(queries);
   }

@@ -221,9 +221,10 @@ class RowPass {
       row.local_weight = all.weight_of(state.local, sink);
       if (state.sees_first && state.first_local == 0) row.local_weight += row.first_weight;
     }
+    const double total = all.log_total(sink);  // one exponential per offset
     for (std::size_t d = 0; d < state.last.size(); ++d)
       if (!std::isnan(state.last[d]))
-        row.offset_weight[d] = all.weight(shaped(state.last[d], scale, cap_), sink);
+        row.offset_weight[d] = std::exp(shaped(state.last[d], scale, cap_) - total);
   }
 
   HeadVectors& vectors_;

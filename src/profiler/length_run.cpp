@@ -12,7 +12,7 @@
 namespace rope {
 namespace {
 
-constexpr std::int64_t kQueryBlock = 256;  // queries that share a pass over the keys
+constexpr std::int64_t kQueryBlock = 512;  // queries that share a pass over the keys
 
 const TaskHeader& header_of(const ActivationSet& set, const ExamplePart& part) {
   return set.files()[static_cast<std::size_t>(part.file)].tasks()[static_cast<std::size_t>(part.task)];

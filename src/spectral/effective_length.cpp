@@ -84,6 +84,12 @@ void WeightSums::add(double logit, const LengthOrders& orders) {
   add(one, orders);
 }
 
+double WeightSums::log_total(double sink) const {
+  if (!finite || count == 0) return kNaN;
+  const double top = std::max(largest, sink);
+  return top + std::log(std::exp(largest - top) * sum + std::exp(sink - top));
+}
+
 double WeightSums::weight(double logit, double sink) const {
   if (!finite || count == 0) return kNaN;
   const double top = std::max(largest, sink);

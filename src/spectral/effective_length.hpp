@@ -59,6 +59,9 @@ struct WeightSums {
   /// One more key.
   void add(double logit, const LengthOrders& orders);
 
+  /// ln of the denominator of the weights, sum e^x + e^sink: e^{x - log_total} is the weight of logit x, to
+  /// 1e-16 (1 + |log_total|).
+  double log_total(double sink = -std::numeric_limits<double>::infinity()) const;
   /// e^{x - largest} / (sum + e^{sink - largest}): the weight of a key of the row with logit x. sink: a
   /// learned extra logit that joins the denominator, -infinity for none.
   double weight(double logit, double sink = -std::numeric_limits<double>::infinity()) const;

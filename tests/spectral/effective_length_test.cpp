@@ -206,7 +206,10 @@ TEST_CASE("effective length: weights with and without a sink logit") {
     for (const double sink : {-kInfinity, -5.0, 3.0, 2e4}) {
       const auto expected = reference::softmax(wide(row.logits), sink);
       double total = 0;
+      const double log_total = sums.log_total(sink);
       for (std::size_t i = 0; i < row.logits.size(); ++i) {
+        CHECK(std::abs(std::exp(row.logits[i] - log_total) - static_cast<double>(expected[i])) <
+              1e-15 * (1 + std::abs(log_total)));
         const double weight = sums.weight(row.logits[i], sink);
         CHECK(std::abs(weight - static_cast<double>(expected[i])) < 1e-13);
         total += weight;
