@@ -77,6 +77,14 @@ class ProfileCommand : public Command {
            "heads whose high-frequency norm share varies most over the tasks are swept; the others get norm "
            "share, "
            "Semantic Score and frequency use only.\n\n"
+           "Three metrics are computed only when asked for, of the swept heads. aliasing: the shares of "
+           "neighbouring distances whose scores are the same number in bfloat16, and in float16. near_far: how "
+           "often a far key outscores a near one, P[S(m_far) > S(m_near)] with m_near uniform on M+1 ... 2M "
+           "and m_far on 2M+1 ... 3M, counted exactly and as the Gaussian of exact moments (P App. B); M is the "
+           "layer's window unless near_far:M sets it. It evaluates 2M scores per pair in float64 and sorts "
+           "them: about ten times the time of the default sweep. barrier:S0: the share of distances with "
+           "S(m) > S0, its Gaussian value with exact moments, and with the variance of the fast pairs replaced "
+           "by half their squared norm (P 45); about as long as the sweep once more.\n\n"
            "Without -o it prints the table and writes no file. With -o - the profile goes to standard output "
            "and the "
            "table to standard error.";
@@ -104,7 +112,8 @@ class ProfileCommand : public Command {
                    "take the heads that another profile selected; with --heads top:F its ranking is cut anew")
         ->type_name("FILE");
     app.add_option("--metrics", metrics_,
-                   "what to compute, comma-separated: semantic, positional, share, length, usage, aliasing")
+                   "what to compute, comma-separated: semantic, positional, share, length, usage; further "
+                   "aliasing, near_far[:M], barrier:S0 (see below)")
         ->type_name("LIST")
         ->capture_default_str();
     app.add_flag("--exact-reversal", exact_reversal_,

@@ -40,6 +40,7 @@ void BatchPacker::add(const std::shared_ptr<HeadJob>& job, BatchTask::Kind kind,
     task.kind = kind;
     task.sweep = sweep;
     task.grid = job->grid;
+    task.order_grid = job->order_grid;
     task.softcap = softcap;
   }
   task.parts.push_back({job, block});
@@ -87,19 +88,57 @@ void BatchScorer::score_pair_blocks(const BatchTask& task) {
     const PhaseScope scope(Phase::kMoments);
     add_spread(moments, batch_, blocks);
   }
-  if (task.sweep) {
-    spectral::SweepRequest request;
-    request.mean_response = request.response_max = options_->positional;
-    request.effective_length = options_->length;
-    request.aliasing = options_->aliasing;
-    request.softcap = task.softcap;
-    const spectral::SweepPlan& plan = task.grid->plan();
-    const PhaseScope scope(Phase::kSweep);
-    engine_->sweep(plan, batch_, request, swept_);
-    for (PairBlock& block : blocks) add_sweep(swept_, block);
-  }
+  if (task.sweep && options_->sweeps_pairs() && task.grid->window() >= 2) sweep_pairs(task, blocks);
+  if (task.sweep && options_->orders_pairs()) order_pairs(task, blocks);
   for (std::size_t k = 0; k < blocks.size(); ++k)
     task.parts[k].job->put(task.parts[k].block, std::move(blocks[k].sums));
+}
+
+void BatchScorer::sweep_pairs(const BatchTask& task, std::vector<PairBlock>& blocks) {
+  spectral::SweepRequest request;
+  request.mean_response = request.response_max = options_->positional;
+  request.effective_length = options_->length;
+  request.aliasing = options_->aliasing;
+  request.softcap = task.softcap;
+  const spectral::SweepPlan& plan = task.grid->plan();
+  const PhaseScope scope(Phase::kSweep);
+  engine_->sweep(plan, batch_, request, swept_);
+  for (PairBlock& block : blocks) add_sweep(swept_, block);
+}
+
+void BatchScorer::order_pairs(const BatchTask& task, std::vector<PairBlock>& blocks) {
+  if (options_->near_far) {
+    const spectral::WindowMoments& moments = task.order_grid->moments();
+    const std::shared_ptr<const spectral::SweepBasis> basis = task.order_grid->grid().basis();
+    const PhaseScope scope(Phase::kSweep);
+    const spectral::NearFarOrder order =
+        spectral::near_far_order(*basis, moments, task.order_grid->window(), batch_);
+    for (PairBlock& block : blocks) add_near_far(order, block);
+  }
+  if (options_->barrier) {
+    const std::vector<std::int64_t> counts = barrier_counts(task);
+    const spectral::WindowMoments& moments = task.grid->moments();
+    const PhaseScope scope(Phase::kMoments);
+    const spectral::BarrierGaussian gaussian =
+        spectral::barrier_gaussian(moments, task.grid->high(), batch_, *options_->barrier);
+    for (PairBlock& block : blocks) add_barrier(counts, task.grid->window(), gaussian, block);
+  }
+}
+
+// Of distances at which each lane exceeds the barrier: where S_0 - S(m) is negative.
+std::vector<std::int64_t> BatchScorer::barrier_counts(const BatchTask& task) {
+  spectral::barrier_margins(batch_, *options_->barrier, margins_);
+  if (task.grid->window() >= 2) {
+    spectral::SweepRequest request;
+    request.reversals = true;
+    const spectral::SweepPlan& plan = task.grid->plan();
+    const PhaseScope scope(Phase::kSweep);
+    engine_->sweep(plan, margins_, request, swept_);
+    return swept_.reversals;
+  }
+  std::vector<std::int64_t> counts(margins_.n_pairs);
+  for (std::size_t p = 0; p < counts.size(); ++p) counts[p] = spectral::score_at_zero(margins_, p) < 0;
+  return counts;
 }
 
 void BatchScorer::score_triplet_blocks(const BatchTask& task) {

@@ -24,7 +24,7 @@ struct BatchTask {
   enum class Kind { kPairs, kTriplets, kPlan, kMoments };  ///< the last two: only makes what others will need
   Kind kind = Kind::kPairs;
   bool sweep = false;
-  std::shared_ptr<const WindowedGrid> grid;
+  std::shared_ptr<const WindowedGrid> grid, order_grid;  ///< see HeadJob
   double softcap = 0;
   std::vector<BatchPart> parts;
   std::int64_t lanes = 0;
@@ -70,10 +70,13 @@ class BatchScorer {
  private:
   void score_pair_blocks(const BatchTask& task);
   void score_triplet_blocks(const BatchTask& task);
+  void sweep_pairs(const BatchTask& task, std::vector<PairBlock>& blocks);
+  void order_pairs(const BatchTask& task, std::vector<PairBlock>& blocks);
+  std::vector<std::int64_t> barrier_counts(const BatchTask& task);
 
   const ScoringOptions* options_;
   const SweepEngine* engine_;
-  spectral::CoefficientBatch batch_;
+  spectral::CoefficientBatch batch_, margins_;
   spectral::SweepResult swept_;
 };
 

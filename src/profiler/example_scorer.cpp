@@ -163,13 +163,14 @@ bool Run::read_one(const SetExample& example, const Example& under_way) {
 
 void Run::hand_out(BatchTask&& task) {
   // What many tasks would wait for is made ahead of them.
-  if (task.sweep && task.grid->claim_plan()) {
+  if (task.sweep && task.grid->window() >= 2 && task.grid->claim_plan()) {
     BatchTask plan;
     plan.kind = BatchTask::Kind::kPlan;
     plan.grid = task.grid;
     queue_.push_first(std::move(plan));
   }
-  const bool moments_wanted = task.kind == BatchTask::Kind::kTriplets || options_.logit_spread;
+  const bool moments_wanted = task.kind == BatchTask::Kind::kTriplets || options_.logit_spread ||
+                              (task.sweep && options_.orders_pairs());
   if (moments_wanted && task.grid->claim_moments()) {
     BatchTask moments;
     moments.kind = BatchTask::Kind::kMoments;

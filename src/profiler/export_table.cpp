@@ -35,17 +35,18 @@ Cell rank_cell(double rank) { return std::isnan(rank) ? Cell() : Cell(static_cas
 const Scores kTaskScores{Score::kSemantic, Score::kPositional, Score::kNormShare, Score::kEffectiveLength};
 const Scores kTaskScoresAfter{Score::kExactSemantic,     Score::kReversalGap,   Score::kResponseMax,
                               Score::kUsageCov,          Score::kUsageCentroid, Score::kUsageNormCov,
-                              Score::kUsageNormCentroid, Score::kFrequencyMass, Score::kAliasing};
+                              Score::kUsageNormCentroid, Score::kFrequencyMass, Score::kAliasing, Score::kAliasingF16, Score::kNearFarOrder, Score::kNearFarGaussian, Score::kBarrierExceedance, Score::kBarrierGaussian, Score::kBarrierLimit};
 const Scores kHeadScores{Score::kSemantic,        Score::kPositional,   Score::kNormShare,
                          Score::kEffectiveLength, Score::kUsageCov,     Score::kUsageCentroid,
                          Score::kFrequencyMass,   Score::kResponseMax,  Score::kExactSemantic,
                          Score::kReversalGap,     Score::kUsageNormCov, Score::kUsageNormCentroid,
-                         Score::kAliasing};
+                         Score::kAliasing, Score::kAliasingF16, Score::kNearFarOrder, Score::kNearFarGaussian, Score::kBarrierExceedance, Score::kBarrierGaussian, Score::kBarrierLimit};
 const Scores kExampleScores{Score::kSemantic,    Score::kExactSemantic,   Score::kPositional,
                             Score::kNormShare,   Score::kEffectiveLength, Score::kResponseMax,
                             Score::kUsageCov,    Score::kUsageCentroid,   Score::kFrequencyMass,
                             Score::kReversalGap, Score::kUsageNormCov,    Score::kUsageNormCentroid,
                             Score::kAliasing};
+const Scores kExampleScoresAfter{Score::kAliasingF16, Score::kNearFarOrder, Score::kNearFarGaussian, Score::kBarrierExceedance, Score::kBarrierGaussian, Score::kBarrierLimit};
 const std::vector<Count> kExampleCounts{
     Count::kTriplets, Count::kTies,  Count::kUndefinedTriplets, Count::kNonFiniteTriplets,
     Count::kFragile,  Count::kPairs, Count::kUndefinedPairs,    Count::kNonFinitePairs};
@@ -96,6 +97,8 @@ void example_rows(const ProfileReader& profile, const ProfileTask& task, std::in
   const auto high = profile.read(task, Count::kHighPairs, first, count);
   std::vector<std::vector<double>> scores;
   for (const Score score : kExampleScores) scores.push_back(profile.read(task, score, first, count));
+  std::vector<std::vector<double>> after;
+  for (const Score score : kExampleScoresAfter) after.push_back(profile.read(task, score, first, count));
   std::vector<std::vector<std::int64_t>> counts;
   for (const Count what : kExampleCounts) counts.push_back(profile.read(task, what, first, count));
 
@@ -106,6 +109,7 @@ void example_rows(const ProfileReader& profile, const ProfileTask& task, std::in
                 high[at],  std::int64_t{head.layer}, std::int64_t{head.head}};
     for (const auto& values : scores) cells.emplace_back(values[at]);
     for (const auto& values : counts) cells.emplace_back(values[at]);
+    for (const auto& values : after) cells.emplace_back(values[at]);
     sink(cells);
   }
 }
@@ -116,6 +120,7 @@ TableSource examples_table(const ProfileReader& profile) {
                    integer("high_pairs"), integer("layer"),   integer("head")};
   append_scores(table.columns, kExampleScores);
   for (const Count what : kExampleCounts) table.columns.push_back(integer(column(what).name));
+  append_scores(table.columns, kExampleScoresAfter);
   table.rows = [&profile](const RowSink& sink) {
     const auto heads = static_cast<std::int64_t>(std::max<std::size_t>(profile.header().heads.size(), 1));
     const std::int64_t block = std::max<std::int64_t>(1, (1 << 15) / heads);  // about 6 MB of columns

@@ -89,6 +89,15 @@ void HeadJob::set_pair_scores(HeadScores& result) const {
   if (light() && options->share) set(result, Score::kNormShare, mean(p.norm_share, p.valid));
   if (light() && options->usage && p.valid > 0) set_usage(p, setting.lanes->omega, result);
   if (light() && options->logit_spread) result.logit_spread = mean(p.logit_spread, p.valid);
+  if (orders() && options->near_far) {
+    set(result, Score::kNearFarOrder, mean(p.near_far, p.valid));
+    set(result, Score::kNearFarGaussian, mean(p.near_far_gaussian, p.valid));
+  }
+  if (orders() && options->barrier) {
+    set(result, Score::kBarrierExceedance, mean(p.barrier, p.valid));
+    set(result, Score::kBarrierGaussian, mean(p.barrier_gaussian, p.valid));
+    set(result, Score::kBarrierLimit, mean(p.barrier_limit, p.valid));
+  }
   if (!sweeps()) return;
   if (options->positional) {
     set(result, Score::kPositional, mean(p.positional, p.valid));
@@ -99,6 +108,7 @@ void HeadJob::set_pair_scores(HeadScores& result) const {
   }
   if (options->length) set(result, Score::kEffectiveLength, mean(p.effective_length, p.valid));
   if (options->aliasing) set(result, Score::kAliasing, mean(p.aliasing, p.valid));
+  if (options->aliasing) set(result, Score::kAliasingF16, mean(p.aliasing_f16, p.valid));
 }
 
 void HeadJob::set_triplet_scores(HeadScores& result) const {

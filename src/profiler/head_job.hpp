@@ -21,6 +21,9 @@ namespace rope {
 struct ScoringOptions {
   bool semantic = true, exact_reversal = false, positional = true, share = true, length = true, usage = true,
        aliasing = false;
+  bool near_far = false;              ///< near-far order (theory §11)
+  std::int64_t near_far_window = 0;   ///< > 0: its M in place of the layer's own
+  std::optional<double> barrier;      ///< S_0 of the barrier exceedance (theory §11)
   bool logit_spread = false;  ///< sd of S(m) over the window, mean over pairs (theory §7)
   bool fixed_norm = false;    ///< Positional Score over U of the unchanged head, too (theory §7)
   std::int64_t window = 0;    ///< > 0: in place of the examples' own
@@ -28,15 +31,17 @@ struct ScoringOptions {
   spectral::SplitRule split;
   std::shared_ptr<const HeadChanges> changes;  ///< null: heads as they were stored
 
+  /// Of pairs: what one sweep gives; what else needs every score of a window.
   bool sweeps_pairs() const { return positional || length || aliasing; }
-  bool needs_sweep() const { return sweeps_pairs() || (semantic && exact_reversal); }
+  bool orders_pairs() const { return near_far || barrier.has_value(); }
+  bool needs_sweep() const { return sweeps_pairs() || orders_pairs() || (semantic && exact_reversal); }
 };
 
 /// What a head is asked for.
 enum class HeadWork : char {
   kNone = 0,
   kWithoutSweep = 1,  ///< moments, norm share, usage
-  kSweepOnly = 2,     ///< Positional Score, E_2, exact reversal, aliasing
+  kSweepOnly = 2,     ///< Positional Score, E_2, exact reversal, aliasing, near-far order, barrier
   kAll = 3,
 };
 inline bool does(HeadWork work, HeadWork what) {
@@ -79,6 +84,7 @@ class HeadJob {
   std::shared_ptr<HeldVectors> vectors;  ///< what `setting` points into; to be decoded before use
   std::shared_ptr<const PartSlots> slots;
   std::shared_ptr<const WindowedGrid> grid;
+  std::shared_ptr<const WindowedGrid> order_grid;  ///< of the near-far order: its own M
   std::shared_ptr<const SlotPhases> phases;
   std::shared_ptr<const SlotPhases> stored_phases;  ///< of the unchanged grid, where that is another
   HeadWork work = HeadWork::kNone;
@@ -89,7 +95,8 @@ class HeadJob {
   bool light() const { return does(work, HeadWork::kWithoutSweep); }
   /// A window of one token has nothing to sweep.
   bool sweeps() const { return does(work, HeadWork::kSweepOnly) && grid->window() >= 2; }
-  bool sweeps_pairs() const { return sweeps() && options->sweeps_pairs(); }
+  bool orders() const { return does(work, HeadWork::kSweepOnly) && options->orders_pairs(); }
+  bool sweeps_pairs() const { return (sweeps() && options->sweeps_pairs()) || orders(); }
   bool sweeps_triplets() const { return sweeps() && options->exact_reversal; }
 
   /// To be called once all of the above is set: makes room for the blocks.

@@ -98,6 +98,12 @@ void PairSums::add(const PairSums& other) {
   response_max += other.response_max;
   effective_length += other.effective_length;
   aliasing += other.aliasing;
+  aliasing_f16 += other.aliasing_f16;
+  near_far += other.near_far;
+  near_far_gaussian += other.near_far_gaussian;
+  barrier += other.barrier;
+  barrier_gaussian += other.barrier_gaussian;
+  barrier_limit += other.barrier_limit;
   logit_spread += other.logit_spread;
   positional_fixed_norm += other.positional_fixed_norm;
   fixed_norm_valid += other.fixed_norm_valid;
@@ -147,6 +153,26 @@ void add_sweep(const spectral::SweepResult& swept, PairBlock& block) {
     if (!swept.response_max.empty()) block.sums.response_max += swept.response_max[from] / norm;
     if (!swept.effective_length.empty()) block.sums.effective_length += swept.effective_length[from];
     if (!swept.aliasing.empty()) block.sums.aliasing += swept.aliasing[from];
+    if (!swept.aliasing_f16.empty()) block.sums.aliasing_f16 += swept.aliasing_f16[from];
+  }
+}
+
+void add_near_far(const spectral::NearFarOrder& order, PairBlock& block) {
+  for (std::size_t lane = 0; lane < block.norm.size(); ++lane) {
+    if (block.norm[lane] == 0) continue;
+    block.sums.near_far += order.exact[block.first_lane + lane];
+    block.sums.near_far_gaussian += order.gaussian[block.first_lane + lane];
+  }
+}
+
+void add_barrier(std::span<const std::int64_t> counts, std::int64_t window,
+                 const spectral::BarrierGaussian& gaussian, PairBlock& block) {
+  for (std::size_t lane = 0; lane < block.norm.size(); ++lane) {
+    if (block.norm[lane] == 0) continue;
+    const std::size_t from = block.first_lane + lane;
+    block.sums.barrier += static_cast<double>(counts[from]) / static_cast<double>(window);
+    block.sums.barrier_gaussian += gaussian.exact_moments[from];
+    block.sums.barrier_limit += gaussian.limit_variance[from];
   }
 }
 

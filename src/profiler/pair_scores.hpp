@@ -7,6 +7,8 @@
 #include "profiler/head_vectors.hpp"
 #include "profiler/part_slots.hpp"
 #include "spectral/adjacent_sweep.hpp"
+#include "spectral/barrier.hpp"
+#include "spectral/near_far_order.hpp"
 #include "spectral/pair_coefficients.hpp"
 #include "spectral/window_moments.hpp"
 
@@ -19,7 +21,9 @@ inline constexpr std::int64_t kPairBlock = 960;
 struct PairSums {
   std::int64_t pairs = 0, undefined = 0, non_finite = 0, valid = 0;
   double norm_share = 0, frequency_mass = 0;
-  double positional = 0, response_max = 0, effective_length = 0, aliasing = 0, logit_spread = 0;
+  double positional = 0, response_max = 0, effective_length = 0, aliasing = 0, aliasing_f16 = 0, logit_spread = 0;
+  double near_far = 0, near_far_gaussian = 0;                      // theory §11
+  double barrier = 0, barrier_gaussian = 0, barrier_limit = 0;
   double positional_fixed_norm = 0;  ///< over the fixed_norm_valid pairs that have a U of the unchanged head
   std::int64_t fixed_norm_valid = 0;
   std::vector<double> usage, usage_norm;  ///< [n_freq] of |Re(z_n e^{i m omega_n})| and |z_n|
@@ -60,5 +64,12 @@ void add_spread(const spectral::WindowMoments& moments, const spectral::Coeffici
 
 /// Adds the block's lanes of what a sweep of the batch gave to its sums.
 void add_sweep(const spectral::SweepResult& swept, PairBlock& block);
+
+/// Adds the block's lanes of the near-far order.
+void add_near_far(const spectral::NearFarOrder& order, PairBlock& block);
+
+/// Adds the block's lanes of the barrier exceedance. counts: of m < window with S(m) > S_0, per lane.
+void add_barrier(std::span<const std::int64_t> counts, std::int64_t window,
+                 const spectral::BarrierGaussian& gaussian, PairBlock& block);
 
 }  // namespace rope

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <filesystem>
 #include <limits>
@@ -14,6 +15,7 @@
 #include "profiler/atomic_file.hpp"
 #include "profiler/background_digest.hpp"
 #include "profiler/cache_run.hpp"
+#include "profiler/clean_text.hpp"
 #include "profiler/error.hpp"
 #include "profiler/input_stamps.hpp"
 #include "spectral/band_split.hpp"
@@ -23,13 +25,73 @@ namespace {
 
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
-constexpr Score kSweepScores[] = {Score::kPositional, Score::kResponseMax,   Score::kEffectiveLength,
-                                  Score::kAliasing,   Score::kExactSemantic, Score::kReversalGap};
+constexpr Score kSweepScores[] = {Score::kPositional,        Score::kResponseMax,     Score::kEffectiveLength,
+                                  Score::kAliasing,          Score::kExactSemantic,   Score::kReversalGap,
+                                  Score::kAliasingF16,       Score::kNearFarOrder,    Score::kNearFarGaussian,
+                                  Score::kBarrierExceedance, Score::kBarrierGaussian, Score::kBarrierLimit};
 
 const std::pair<const char*, bool ScoringOptions::*> kMetrics[] = {
     {"semantic", &ScoringOptions::semantic}, {"positional", &ScoringOptions::positional},
     {"share", &ScoringOptions::share},       {"length", &ScoringOptions::length},
     {"usage", &ScoringOptions::usage},       {"aliasing", &ScoringOptions::aliasing}};
+
+// The whole of `text` as a number; nothing where it is none.
+template <class Number>
+std::optional<Number> number_of(std::string_view text) {
+  Number value{};
+  const char* end = text.data() + text.size();
+  const auto parsed = std::from_chars(text.data(), end, value);
+  if (text.empty() || parsed.ec != std::errc() || parsed.ptr != end) return std::nullopt;
+  return value;
+}
+
+// near_far, near_far:M and barrier:S0.
+void set_order_metric(const std::string& word, ScoringOptions& options) {
+  const std::size_t colon = word.find(':');
+  const std::string name = word.substr(0, colon);
+  const std::string_view value =
+      colon == std::string::npos ? std::string_view() : std::string_view(word).substr(colon + 1);
+  if (name == "near_far") {
+    if (options.near_far) throw usage_error("--metrics: near_far is given twice", "one M per profile");
+    options.near_far = true;
+    if (colon == std::string::npos) return;
+    const auto m = number_of<std::int64_t>(value);
+    if (!m || *m < 1 || *m > spectral::kMostNearFar)
+      throw usage_error(fmt::format("--metrics: near_far:M expects M from 1 to {} distances, found \"{}\"",
+                                    spectral::kMostNearFar, value),
+                        "near keys stand at M+1 ... 2M, far ones at 2M+1 ... 3M; without :M it is the "
+                        "layer's window");
+    options.near_far_window = *m;
+  } else if (name == "barrier") {
+    const auto level = number_of<double>(value);
+    if (!level || !std::isfinite(*level))
+      throw usage_error(fmt::format("--metrics: barrier:S0 expects a finite score S0, found \"{}\"", value),
+                        "e.g. barrier:0 or barrier:2.5");
+    if (options.barrier) throw usage_error("--metrics: barrier is given twice", "one S0 per profile");
+    options.barrier = *level + 0.0;  // no negative zero
+  } else {
+    throw usage_error(fmt::format("--metrics: unknown metric \"{}\"", word),
+                      "the metrics are semantic, positional, share, length, usage, aliasing, near_far[:M], "
+                      "barrier:S0");
+  }
+}
+
+// The near-far order looks three windows far.
+void require_near_far_windows(const ActivationSet& set, const ScoringOptions& scoring) {
+  if (!scoring.near_far || scoring.near_far_window > 0) return;
+  for (const SetTask& task : set.tasks())
+    for (const SetExample& example : task.examples)
+      for (const int layer : task.layers) {
+        const std::int64_t window = layer_window(scoring, set.layer(layer), example);
+        if (set.layer(layer).rotates && window > spectral::kMostNearFar)
+          throw usage_error(
+              fmt::format(
+                  "--metrics near_far: a window of {} tokens (task {}, layer {}) is too long: 3 M may "
+                  "be at most 2^24",
+                  window, rope::quoted(std::string_view(task.name)), layer),
+              fmt::format("set M with near_far:M, up to {}", spectral::kMostNearFar));
+      }
+}
 
 bool is_sweep_score(Score score) {
   return std::find(std::begin(kSweepScores), std::end(kSweepScores), score) != std::end(kSweepScores);
@@ -169,6 +231,11 @@ Settings settings_of(const ProfileOptions& options) {
                                 {"heads", heads_setting(options)},
                                 {"exact_reversal", options.scoring.exact_reversal ? "true" : "false"}});
   settings.insert(settings.end(), {{"backend", options.backend}, {"simd", options.simd}, {"seed", "none"}});
+  const ScoringOptions& s = options.scoring;
+  if (s.near_far)
+    settings.emplace_back("near_far_window",
+                          s.near_far_window > 0 ? std::to_string(s.near_far_window) : "layer");
+  if (s.barrier) settings.emplace_back("barrier", fmt::format("{}", *s.barrier));
   return settings;
 }
 
@@ -316,7 +383,8 @@ std::vector<std::string> selection_warnings(const HeadSelection& selection, cons
     return {"the variance over tasks needs at least two tasks: all heads are taken"};
   if (variance(selection.order.front()) == 0)
     return {
-        "the norm share of no head varies over the tasks (is H(M) empty, or every pair, under this split?): "
+        "the norm share of no head varies over the tasks (is H(M) empty, or every pair, under this "
+        "split?): "
         "the "
         "selection by variance means nothing here"};
   return {};
@@ -326,24 +394,31 @@ std::vector<std::string> selection_warnings(const HeadSelection& selection, cons
 
 void set_metrics(const std::string& text, ScoringOptions& options) {
   for (const auto& [name, member] : kMetrics) options.*member = false;
+  options.near_far = false;
+  options.near_far_window = 0;
+  options.barrier.reset();
   std::size_t start = 0;
   while (start <= text.size()) {
     const std::size_t end = std::min(text.find(',', start), text.size());
     const std::string word = text.substr(start, end - start);
     const auto* found = std::find_if(std::begin(kMetrics), std::end(kMetrics),
                                      [&](const auto& metric) { return word == metric.first; });
-    if (found == std::end(kMetrics))
-      throw usage_error(fmt::format("--metrics: unknown metric \"{}\"", word),
-                        "the metrics are semantic, positional, share, length, usage, aliasing");
-    options.*found->second = true;
+    if (found != std::end(kMetrics))
+      options.*found->second = true;
+    else
+      set_order_metric(word, options);
     start = end + 1;
   }
 }
 
 std::string metric_names(const ScoringOptions& options) {
   std::string text;
+  const auto add = [&](const std::string& name) { text += (text.empty() ? "" : ",") + name; };
   for (const auto& [name, member] : kMetrics)
-    if (options.*member) text += (text.empty() ? "" : ",") + std::string(name);
+    if (options.*member) add(name);
+  if (options.near_far)
+    add(options.near_far_window > 0 ? fmt::format("near_far:{}", options.near_far_window) : "near_far");
+  if (options.barrier) add(fmt::format("barrier:{}", *options.barrier));
   return text;
 }
 
@@ -359,6 +434,8 @@ ProfileReport run_profile(const ProfileOptions& options, const ProgressCallback&
   std::vector<std::string> warnings = set.warnings();
   for (std::string& warning : split_warnings(set, options.scoring.split))
     warnings.push_back(std::move(warning));
+
+  require_near_far_windows(set, options.scoring);
 
   const bool reuse = options.selection_from.has_value();
   HeadSelection selection;

@@ -19,6 +19,13 @@ constexpr ColumnInfo kScores[] = {
     {"usage_norm_centroid", "ln(rad/token)", "mean of ln omega weighted by mean |z|"},
     {"frequency_mass", "rad/token", "mean over pairs of sum |z_n| omega_n / sum |z_n|"},
     {"aliasing", "1", "mean over pairs of the share of adjacent scores that are equal in bfloat16"},
+    {"aliasing_f16", "1", "mean over pairs of the share of adjacent scores that are equal in float16"},
+    {"near_far_order", "1", "mean over pairs of P[S(m_far) > S(m_near)], m_near in M+1..2M, m_far in 2M+1..3M"},
+    {"near_far_gaussian", "1", "mean over pairs of the Gaussian value of near_far_order, exact moments"},
+    {"barrier_exceedance", "1", "mean over pairs of the share of distances with S(m) > S_0 (settings: barrier)"},
+    {"barrier_gaussian", "1", "mean over pairs of Phi((mu - S_0) / sigma) with the exact moments"},
+    {"barrier_gaussian_limit", "1",
+     "mean over pairs of Phi((mu - S_0) / s), s^2 = Var_N + U_H^2 / 2 + 2 Cov(H, N)"},
 };
 static_assert(std::size(kScores) == static_cast<std::size_t>(Score::kCount));
 

@@ -27,6 +27,12 @@ enum class Score : int {
   kUsageNormCentroid,
   kFrequencyMass,
   kAliasing,
+  kAliasingF16,
+  kNearFarOrder,     ///< exact p_ord (theory §11)
+  kNearFarGaussian,
+  kBarrierExceedance,  ///< exact p_exc(S_0) (theory §11)
+  kBarrierGaussian,    ///< with the exact moments
+  kBarrierLimit,       ///< P (45): with the variance of the fast pairs replaced by its limit
   kCount
 };
 /// Counts per (task, example, head).

@@ -15,7 +15,7 @@ struct SweepRequest {
   bool mean_response = false;          ///< 1/(M-1) sum |S(m+1) - S(m)|, not divided by U      (theory §4)
   bool response_max = false;           ///< max_m |S(m+1) - S(m)|, not divided by U              (theory §4)
   bool effective_length = false;       ///< E_2 of softmax S(0..M-1)                             (theory §12)
-  bool aliasing = false;               ///< share of adjacent scores equal in bfloat16           (theory §11)
+  bool aliasing = false;               ///< shares of adjacent scores equal in bfloat16, float16 (theory §11)
   bool reversals = false;              ///< #{m : S(m) < 0}, exact as float64 direct summation   (theory §3)
   double softcap = 0.0;                ///< > 0: E_2 of cap * tanh(S / cap) instead of S
   std::vector<double> logit_scales{};  ///< lambda > 0: E_2 of softmax lambda S as well; not with a softcap
@@ -23,7 +23,7 @@ struct SweepRequest {
 
 /// One value per pair for each thing asked for, empty otherwise.
 struct SweepResult {
-  std::vector<double> mean_response, response_max, effective_length, aliasing;
+  std::vector<double> mean_response, response_max, effective_length, aliasing, aliasing_f16;
   std::vector<std::int64_t> reversals;
   std::vector<std::vector<double>> scaled_length;  ///< [logit_scales] E_2 of each
 };

@@ -24,7 +24,10 @@ void mirrored_sweep(const SweepPlan& plan, const CoefficientBatch& batch, const 
   if (request.mean_response) result.mean_response.resize(room);
   if (request.response_max) result.response_max.resize(room);
   if (request.effective_length) result.effective_length.resize(room);
-  if (request.aliasing) result.aliasing.resize(room);
+  if (request.aliasing) {
+    result.aliasing.resize(room);
+    result.aliasing_f16.resize(room);
+  }
   if (request.reversals) negative.resize(room);
 
   const std::size_t lanes = simd_lanes(), vectors = (pairs + lanes - 1) / lanes;
@@ -48,13 +51,14 @@ void mirrored_sweep(const SweepPlan& plan, const CoefficientBatch& batch, const 
     group.max = at(result.response_max);
     group.effective = at(result.effective_length);
     group.aliased = at(result.aliasing);
+    group.aliased_f16 = at(result.aliasing_f16);
     group.negative = at(negative);
     group.softcap = request.softcap;
     group.scratch = scratch.get() + scratch_size * static_cast<std::size_t>(omp_get_thread_num());
     mirrored_group(window, group, std::min(kGroupVectors, vectors - first_vector));
   }
-  for (auto* values :
-       {&result.mean_response, &result.response_max, &result.effective_length, &result.aliasing}) {
+  for (auto* values : {&result.mean_response, &result.response_max, &result.effective_length,
+                       &result.aliasing, &result.aliasing_f16}) {
     if (!values->empty()) values->resize(pairs);
   }
   // E_2 lies in [1, M]; rounding may not carry it out.

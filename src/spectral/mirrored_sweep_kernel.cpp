@@ -29,7 +29,7 @@ constexpr std::int64_t kReseed = 16;
 struct Totals {
   V sum, max;             // |S(m+1) - S(m)|
   V top, weight, square;  // largest logit so far; sums of exp(logit - top) and of its square
-  V aliased, negative;
+  V aliased, aliased_f16, negative;
 };
 
 /// u = z e^{i centre omega} and its sum over n, for a fresh centre.
@@ -178,20 +178,22 @@ HWY_NOINLINE void SoftmaxSums(const double* HWY_RESTRICT rows, std::size_t first
   }
 }
 
-/// Counts neighbours among rows first ... last that are equal in bfloat16.
-template <int kV>
+/// Adds to `counts` the neighbours among rows first ... last that are equal in a narrow format; so are two
+/// infinities of one sign.
+template <class Format, int kV>
 HWY_NOINLINE void CountAliased(const double* HWY_RESTRICT rows, std::size_t first, std::size_t last,
-                               const V* base, Totals* HWY_RESTRICT totals) {
+                               const V* base, V Totals::*count, Totals* HWY_RESTRICT totals) {
   const D d;
   const std::size_t lanes = hn::Lanes(d), width = kV * lanes;
   for (int v = 0; v < kV; ++v) {
-    V before = RoundToBfloat16(d, hn::Add(base[v], hn::LoadU(d, rows + first * width + v * lanes)));
+    V equal = totals[v].*count;
+    V before = RoundTo<Format>(d, hn::Add(base[v], hn::LoadU(d, rows + first * width + v * lanes)));
     for (std::size_t r = first + 1; r <= last; ++r) {
-      const V here = RoundToBfloat16(d, hn::Add(base[v], hn::LoadU(d, rows + r * width + v * lanes)));
-      totals[v].aliased =
-          hn::Add(totals[v].aliased, hn::IfThenElseZero(hn::Eq(before, here), hn::Set(d, 1.0)));
+      const V here = RoundTo<Format>(d, hn::Add(base[v], hn::LoadU(d, rows + r * width + v * lanes)));
+      equal = hn::Add(equal, hn::IfThenElseZero(hn::Eq(before, here), hn::Set(d, 1.0)));
       before = here;
     }
+    totals[v].*count = equal;
   }
 }
 
@@ -212,8 +214,8 @@ HWY_NOINLINE void CountNegative(const MirroredPlan& plan, const MirroredGroup& g
         HWY_ALIGN double values[HWY_MAX_BYTES / sizeof(double)], bounds[HWY_MAX_BYTES / sizeof(double)];
         hn::Store(score, d, values);
         hn::Store(doubt[v], d, bounds);
-        const double distance =
-            static_cast<double>(centre + static_cast<std::int64_t>(r)) - static_cast<double>(plan.half);
+        const double distance = group.origin + static_cast<double>(centre + static_cast<std::int64_t>(r)) -
+                                static_cast<double>(plan.half);
         for (std::size_t p = 0; p < lanes; ++p) {
           if (std::abs(values[p]) < bounds[p])
             values[p] = direct_score(plan.omega, group.re + v * lanes + p, group.im + v * lanes + p,
@@ -223,6 +225,20 @@ HWY_NOINLINE void CountNegative(const MirroredPlan& plan, const MirroredGroup& g
       }
       totals[v].negative =
           hn::Add(totals[v].negative, hn::IfThenElseZero(hn::Lt(score, hn::Zero(d)), hn::Set(d, 1.0)));
+    }
+  }
+}
+
+/// Every S of rows first ... last - 1 to where the group wants them.
+template <int kV>
+HWY_NOINLINE void StoreScores(const double* HWY_RESTRICT rows, std::size_t first, std::size_t last,
+                              const V* base, double* HWY_RESTRICT to) {
+  const D d;
+  const std::size_t lanes = hn::Lanes(d), width = kV * lanes;
+  for (std::size_t r = first; r < last; ++r) {
+    for (int v = 0; v < kV; ++v) {
+      const V score = hn::Add(base[v], hn::LoadU(d, rows + r * width + v * lanes));
+      hn::StoreU(score, d, to + (r - first) * width + v * lanes);
     }
   }
 }
@@ -254,6 +270,7 @@ void Finish(const MirroredWindow& window, const MirroredGroup& group, const Tota
     if (group.effective)
       hn::StoreU(hn::Div(hn::Mul(t.weight, t.weight), t.square), d, group.effective + v * lanes);
     if (group.aliased) hn::StoreU(hn::Div(t.aliased, steps), d, group.aliased + v * lanes);
+    if (group.aliased_f16) hn::StoreU(hn::Div(t.aliased_f16, steps), d, group.aliased_f16 + v * lanes);
     if (group.negative) hn::StoreU(t.negative, d, group.negative + v * lanes);
   }
 }
@@ -268,7 +285,7 @@ void SweepLanes(const MirroredWindow& window, const MirroredGroup& group) {
   Totals totals[kV];
   V doubt[kV];
   for (Totals& t : totals) {
-    t.sum = t.max = t.weight = t.square = t.aliased = t.negative = hn::Zero(d);
+    t.sum = t.max = t.weight = t.square = t.aliased = t.aliased_f16 = t.negative = hn::Zero(d);
     t.top = hn::Set(d, -DBL_MAX);
   }
   if (group.negative) ErrorBounds<kV>(plan, group, doubt);
@@ -277,7 +294,7 @@ void SweepLanes(const MirroredWindow& window, const MirroredGroup& group) {
     const bool last_block = index == window.blocks - 1;
     // The last block may be shorter, which moves its centre.
     if (index % kReseed == 0 || last_block) {
-      SeedBlock<kV>(plan, group, static_cast<double>(block.centre), u);
+      SeedBlock<kV>(plan, group, group.origin + static_cast<double>(block.centre), u);
     } else {
       AdvanceBlock<kV>(plan, u);
     }
@@ -285,7 +302,8 @@ void SweepLanes(const MirroredWindow& window, const MirroredGroup& group) {
     const std::size_t first = plan.half - block.below, last = plan.half + block.above;
     const std::size_t end = last_block ? last + 1 : last;  // a shared boundary distance counts once
     if (group.mean || group.max) Differences<kV>(rows, first, last, totals);
-    if (!group.effective && !group.aliased && !group.negative) continue;
+    if (!group.effective && !group.aliased && !group.aliased_f16 && !group.negative && !group.scores)
+      continue;
     V centre_score[kV], full_score[kV];  // without and with c_0
     for (int v = 0; v < kV; ++v) {
       V sum = hn::Zero(d);
@@ -295,7 +313,13 @@ void SweepLanes(const MirroredWindow& window, const MirroredGroup& group) {
     }
     if (group.effective)
       SoftmaxSums<kV>(rows, first, end, group.softcap, with_constant ? full_score : centre_score, totals);
-    if (group.aliased) CountAliased<kV>(rows, first, last, full_score, totals);
+    if (group.aliased)
+      CountAliased<Bfloat16Format, kV>(rows, first, last, full_score, &Totals::aliased, totals);
+    if (group.aliased_f16)
+      CountAliased<Float16Format, kV>(rows, first, last, full_score, &Totals::aliased_f16, totals);
+    if (group.scores)
+      StoreScores<kV>(rows, first, end, centre_score,
+                      group.scores + static_cast<std::size_t>(index * window.span()) * width);
     if (group.negative)
       CountNegative<kV>(plan, group, rows, first, end, block.centre, full_score, doubt, totals);
   }
@@ -333,6 +357,13 @@ double direct_score(std::span<const double> omega, const double* re, const doubl
     sum += re[n * stride] * e.cos - im[n * stride] * e.sin;
   }
   return sum + constant;
+}
+
+double score_error_bound(std::span<const double> omega, const double* re, const double* im,
+                         std::size_t stride) {
+  double sum = 0;
+  for (std::size_t n = 0; n < omega.size(); ++n) sum += std::abs(re[n * stride]) + std::abs(im[n * stride]);
+  return sum * DBL_EPSILON * (static_cast<double>(omega.size()) + 4.0 * HWY_NAMESPACE::kReseed);
 }
 
 std::size_t simd_lanes() { return HWY_DYNAMIC_DISPATCH(VectorLanes)(); }

@@ -72,6 +72,7 @@ void copy_lane(const SweepResult& from, std::size_t source, SweepResult& to, std
   copy(from.response_max, to.response_max);
   copy(from.effective_length, to.effective_length);
   copy(from.aliasing, to.aliasing);
+  copy(from.aliasing_f16, to.aliasing_f16);
   copy(from.reversals, to.reversals);
   for (std::size_t i = 0; i < from.scaled_length.size(); ++i)
     copy(from.scaled_length[i], to.scaled_length[i]);
@@ -93,6 +94,7 @@ void resize(const SweepRequest& request, std::size_t pairs, SweepResult& result)
   if (request.response_max) result.response_max.resize(pairs);
   if (request.effective_length) result.effective_length.resize(pairs);
   if (request.aliasing) result.aliasing.resize(pairs);
+  if (request.aliasing) result.aliasing_f16.resize(pairs);
   if (request.reversals) result.reversals.resize(pairs);
   result.scaled_length.resize(request.logit_scales.size());
   for (auto& values : result.scaled_length) values.resize(pairs);
@@ -236,6 +238,7 @@ void SweepLanes::finish_special(SweepResult& result) const {
       SweepResult exact;
       mirrored_sweep(*plan_, *batch_, request, exact);
       if (request.aliasing) result.aliasing = std::move(exact.aliasing);
+      if (request.aliasing) result.aliasing_f16 = std::move(exact.aliasing_f16);
       if (request.effective_length) result.effective_length = std::move(exact.effective_length);
     }
   }
@@ -244,7 +247,8 @@ void SweepLanes::finish_special(SweepResult& result) const {
     SweepResult one;
     resize(request_, 1, one);
     if (!is_finite_lane(*batch_, p)) {
-      for (auto* values : {&one.mean_response, &one.response_max, &one.effective_length, &one.aliasing})
+      for (auto* values :
+           {&one.mean_response, &one.response_max, &one.effective_length, &one.aliasing, &one.aliasing_f16})
         std::fill(values->begin(), values->end(), kNaN);
       for (auto& values : one.scaled_length) values[0] = kNaN;
       if (!one.reversals.empty()) one.reversals[0] = -1;
@@ -254,6 +258,7 @@ void SweepLanes::finish_special(SweepResult& result) const {
         std::fill(values->begin(), values->end(), 0.0);
       for (auto& value : one.effective_length) value = window;
       for (auto& value : one.aliasing) value = 1.0;
+      for (auto& value : one.aliasing_f16) value = 1.0;
       for (auto& values : one.scaled_length) values[0] = window;
       for (auto& value : one.reversals) value = batch_->constant[p] < 0 ? plan_->window() : 0;
     } else {

@@ -49,24 +49,34 @@ HWY_INLINE V SoftCap(D d, V x, double cap) {
   return hn::CopySign(hn::Mul(hn::Set(d, cap), tanh), x);
 }
 
-/// The value of x in bfloat16, rounded once to nearest even: 8 significant bits, subnormals in steps of
-/// 2^-133,
-/// +-infinity from 2^128 (after rounding) on.
-template <class D, class V = hn::Vec<D>>
-HWY_INLINE V RoundToBfloat16(D d, V x) {
+/// Narrow formats: bits of the fraction, smallest normal number, what makes adding round to the steps of
+/// subnormals (the last bit of its 53 is one step), and where infinity begins.
+struct Bfloat16Format {  // subnormals in steps of 2^-133
+  static constexpr int kFraction = 7;
+  static constexpr double kSmallest = 0x1p-126, kStep = 1.5 * 0x1p-81, kInfinite = 0x1p128;
+};
+struct Float16Format {  // subnormals in steps of 2^-24
+  static constexpr int kFraction = 10;
+  static constexpr double kSmallest = 0x1p-14, kStep = 1.5 * 0x1p28, kInfinite = 0x1p16;
+};
+
+/// The value of x in a narrow format, rounded once to nearest even; +-infinity where it overflows after
+/// rounding.
+template <class Format, class D, class V = hn::Vec<D>>
+HWY_INLINE V RoundTo(D d, V x) {
   const hn::Rebind<std::uint64_t, D> du;
-  constexpr int kDropped = 52 - 7;
+  constexpr int kDropped = 52 - Format::kFraction;
   const auto bits = hn::BitCast(du, x);
   const auto odd = hn::And(hn::ShiftRight<kDropped>(bits), hn::Set(du, std::uint64_t{1}));
   const auto bias = hn::Add(hn::Set(du, (std::uint64_t{1} << (kDropped - 1)) - 1), odd);
   const auto kept = hn::And(hn::Add(bits, bias), hn::Set(du, ~((std::uint64_t{1} << kDropped) - 1)));
   const V normal = hn::BitCast(d, kept);
-  const V step = hn::Set(d, 1.5 * 0x1p-81);  // the last bit of its 53 is 2^-133
+  const V step = hn::Set(d, Format::kStep);
   const V subnormal = hn::Sub(hn::Add(x, step), step);
   const V size = hn::Abs(x);
-  const V rounded = hn::IfThenElse(hn::Lt(size, hn::Set(d, 0x1p-126)), subnormal, normal);
+  const V rounded = hn::IfThenElse(hn::Lt(size, hn::Set(d, Format::kSmallest)), subnormal, normal);
   const V infinity = hn::CopySign(hn::Set(d, HUGE_VAL), x);
-  return hn::IfThenElse(hn::Lt(hn::Abs(rounded), hn::Set(d, 0x1p128)), rounded, infinity);
+  return hn::IfThenElse(hn::Lt(hn::Abs(rounded), hn::Set(d, Format::kInfinite)), rounded, infinity);
 }
 
 }  // namespace HWY_NAMESPACE

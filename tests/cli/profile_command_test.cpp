@@ -115,6 +115,116 @@ TEST_CASE("profile: local and global layers have their own grids and windows") {
   }
 }
 
+TEST_CASE("profile: near-far order and barrier come when asked for, with their parameters on record") {
+  TempDir folder;
+  const std::string cache = write_random(folder, "cache.h5", {.examples = 2, .window = 60});
+  const std::string plain = profile_of(folder, "plain.h5", {cache, "--heads", "all"}),
+                    asked = profile_of(
+                        folder, "asked.h5",
+                        {cache, "--heads", "all", "--metrics", "aliasing,near_far:50,barrier:-0.5"}),
+                    own = profile_of(folder, "own.h5",
+                                     {cache, "--heads", "all", "--metrics", "near_far,barrier:1e-1"});
+  const std::vector<std::string> order = {"near_far_order", "near_far_gaussian"},
+                                 barrier = {"barrier_exceedance", "barrier_gaussian",
+                                            "barrier_gaussian_limit"};
+  for (const std::string table : {"tasks", "heads", "examples"}) {
+    CAPTURE(table);
+    const CsvTable none = export_table(plain, table), values = export_table(asked, table),
+                   layer = export_table(own, table);
+    // New columns stand at the end, after all that were there before.
+    CHECK(std::vector<std::string>(values.columns.end() - 6, values.columns.end()) ==
+          std::vector<std::string>{"aliasing_f16", "near_far_order", "near_far_gaussian",
+                                   "barrier_exceedance", "barrier_gaussian", "barrier_gaussian_limit"});
+    REQUIRE(!values.rows.empty());
+    for (std::size_t row = 0; row < values.rows.size(); ++row) {
+      CHECK(values.text(row, "positional_score").empty());
+      for (const auto& columns : {order, barrier})
+        for (const std::string& column : columns) {
+          CHECK(none.text(row, column).empty());
+          CHECK(values.number(row, column) >= 0);
+          CHECK(values.number(row, column) <= 1);
+        }
+      CHECK(values.number(row, "aliasing_f16") < values.number(row, "aliasing"));
+      CHECK(values.number(row, "near_far_order") != layer.number(row, "near_far_order"));
+      CHECK(values.number(row, "barrier_exceedance") > layer.number(row, "barrier_exceedance"));
+      CHECK(layer.text(row, "aliasing_f16").empty());
+    }
+  }
+  const ProfileReader profile(asked);
+  const Settings& settings = profile.header().settings;
+  const auto has = [&](const char* name, const char* value) {
+    return std::find(settings.begin(), settings.end(), std::pair<std::string, std::string>(name, value)) !=
+           settings.end();
+  };
+  CHECK(has("metrics", "aliasing,near_far:50,barrier:-0.5"));
+  CHECK(has("near_far_window", "50"));
+  CHECK(has("barrier", "-0.5"));
+  const ProfileReader unasked(plain);
+  for (const auto& [name, value] : unasked.header().settings) CHECK(name != "barrier");
+}
+
+TEST_CASE("profile: near-far order, barrier and aliasing do not depend on threads, memory or file order") {
+  TempDir folder;
+  const std::string one = write_random(folder, "one.h5",
+                                       {.seed = 4, .examples = 3, .window = 300, .tasks = {"a"}}),
+                    two = write_random(folder, "two.h5",
+                                       {.seed = 5, .examples = 2, .window = 300, .tasks = {"b"}});
+  const std::vector<std::string> asked = {
+      "--metrics", "near_far,barrier:0.25,aliasing", "--heads", "top:0.5", "--digest", "none"};
+  std::string expected;
+  for (const auto& files : {std::vector{one, two}, std::vector{two, one}})
+    for (const std::string threads : {"1", "2", "5"})
+      for (const std::string memory : {"64M", "512M"}) {
+        std::vector<std::string> arguments = {"--threads", threads, "--memory", memory, "--force"};
+        arguments.insert(arguments.begin(), files.begin(), files.end());
+        arguments.insert(arguments.end(), asked.begin(), asked.end());
+        const std::string profile = profile_of(folder, "p.h5", arguments);
+        const std::string text = run_program({"export", profile, "--table", "examples"}).out;
+        if (expected.empty()) expected = text;
+        CHECK(text == expected);
+      }
+  CHECK(expected.size() > 500);
+}
+
+TEST_CASE("profile: bad near-far windows and barriers") {
+  TempDir folder;
+  const std::string cache = write_random(folder, "cache.h5");
+  const auto refused = [&](const std::string& metrics, const std::vector<std::string>& parts) {
+    CAPTURE(metrics);
+    check_failure(run_program({"profile", cache, "--metrics", metrics}), 2, parts);
+  };
+  for (const std::string m : {"0", "-3", "5592406", "1.5", "", "x", "99999999999999999999"})
+    refused("near_far:" + m, {"near_far:M", "1 to 5592405"});
+  refused("near_far,near_far:5", {"near_far", "twice"});
+  for (const std::string level : {"", "inf", "nan", "1,5,x", "0x1", "1e999", "2 "})
+    refused("barrier:" + level, {"--metrics"});
+  refused("barrier", {"barrier:S0", "finite"});
+  refused("barrier:1,barrier:1", {"barrier", "twice"});
+  refused("near_fat", {"unknown metric", "near_fat"});
+  // The layer's own M can be too long for three windows.
+  check_failure(run_program({"profile", cache, "--metrics", "near_far", "--window", "5592406"}), 2,
+                {"near_far", "5592406", "2^24"});
+}
+
+TEST_CASE("profile: a window of one distance has an order and a barrier, but no sweep") {
+  TempDir folder;
+  CacheSpec cache = random_cache({.examples = 1});
+  std::string& config = *cache.model.config;
+  config.replace(config.find("llama"), 5, "mistral");
+  config.insert(config.size() - 1, ", \"sliding_window\": 1");
+  write_cache(folder / "one.h5", cache);
+  const std::string profile = profile_of(
+      folder, "p.h5", {folder / "one.h5", "--heads", "all", "--metrics", "positional,near_far,barrier:0"});
+  const CsvTable heads = export_table(profile, "heads");
+  for (std::size_t row = 0; row < heads.rows.size(); ++row) {
+    CHECK(heads.text(row, "positional_score").empty());
+    // One near and one far distance, no variance: both values are shares of the same certainties.
+    CHECK(heads.number(row, "near_far_order") == heads.number(row, "near_far_gaussian"));
+    CHECK(heads.number(row, "barrier_exceedance") == heads.number(row, "barrier_gaussian"));
+    CHECK(heads.number(row, "barrier_exceedance") > 0);
+  }
+}
+
 TEST_CASE("profile: two models are refused with the reason") {
   TempDir folder;
   const std::string one = write_random(folder, "one.h5");

@@ -34,7 +34,8 @@ struct Run {
 
 Run score(const ActivationSet& set, const ScoringResources& resources) {
   ScoringOptions options;
-  options.exact_reversal = options.aliasing = true;
+  options.exact_reversal = options.aliasing = options.near_far = true;
+  options.barrier = 0.25;
   std::vector<const SetExample*> examples;
   for (const SetTask& task : set.tasks())
     for (const SetExample& example : task.examples) examples.push_back(&example);

@@ -35,7 +35,8 @@ void check_score(const std::string& what, Score score, std::span<const double> v
 // Every value and count of every head of a cache.
 void check_against_reference(const std::string& what, const CacheSpec& cache, ScoringOptions options = {}) {
   CAPTURE(what);
-  options.exact_reversal = options.aliasing = true;
+  options.exact_reversal = options.aliasing = options.near_far = true;
+  if (!options.barrier) options.barrier = 0.3;
   TempDir folder;
   write_cache(folder / "cache.h5", cache);
   const ActivationSet set({folder / "cache.h5"}, {});
@@ -69,6 +70,14 @@ void check_against_reference(const std::string& what, const CacheSpec& cache, Sc
         put(Score::kUsageNormCentroid, r.usage_norm_centroid);
         put(Score::kFrequencyMass, r.frequency_mass);
         put(Score::kAliasing, r.aliasing);
+        put(Score::kAliasingF16, r.aliasing_f16);
+        CHECK(r.near_far_doubtful == 0);
+        CHECK(r.barrier_doubtful == 0);
+        put(Score::kNearFarOrder, r.near_far);
+        put(Score::kNearFarGaussian, r.near_far_gaussian);
+        put(Score::kBarrierExceedance, r.barrier);
+        put(Score::kBarrierGaussian, r.barrier_gaussian);
+        put(Score::kBarrierLimit, r.barrier_limit);
         auto count = [&](Count what_count) { return scores[n].count[static_cast<int>(what_count)]; };
         CHECK(count(Count::kTriplets) == r.triplets);
         CHECK(count(Count::kTies) == r.ties);

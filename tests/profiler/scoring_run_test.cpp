@@ -30,7 +30,8 @@ constexpr std::int64_t kMiB = std::int64_t{1} << 20;
 
 ScoringOptions everything() {
   ScoringOptions options;
-  options.exact_reversal = options.aliasing = true;
+  options.exact_reversal = options.aliasing = options.near_far = true;
+  options.barrier = 0.25;
   return options;
 }
 

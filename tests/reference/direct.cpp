@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "reference/direct_sums.hpp"
+#include "reference/order_sums.hpp"
 
 namespace rope::reference {
 namespace {
@@ -187,6 +188,40 @@ void describe_usage(const HeadInput& in, const std::vector<double>& usage, doubl
   centroid = weighted / sum;
 }
 
+/// Near-far order and barrier exceedance (theory §11), means over the valid pairs.
+void score_order(const HeadInput& in, const std::vector<Vector>& valid, HeadResult& out) {
+  const auto count = static_cast<std::int64_t>(valid.size());
+  double near = 0, near_gaussian = 0, near_doubt = 0, above = 0, gaussian = 0, limit = 0, doubt = 0;
+  std::vector<char> high = in.high;
+  for (std::size_t n = 0; n < high.size(); ++n) high[n] = high[n] && turns(in, n);
+  std::vector<double> omega = in.omega;
+  for (std::size_t n = 0; n < omega.size(); ++n)
+    if (!turns(in, n)) omega[n] = 0;
+  for (const Vector& pair : valid) {
+    if (in.near_far_m > 0) {
+      const NearFar r = reference::near_far(pair, omega, in.near_far_m);
+      near += r.exact;
+      near_gaussian += r.gaussian;
+      near_doubt += r.doubtful;
+    }
+    if (!std::isnan(in.barrier)) {
+      const Barrier r = reference::barrier(pair, omega, in.window, high, in.barrier);
+      above += r.exact;
+      gaussian += r.gaussian;
+      limit += r.limit;
+      doubt += r.doubtful;
+    }
+  }
+  const bool ordered = in.near_far_m > 0, walled = !std::isnan(in.barrier);
+  out.near_far = ordered ? mean_of(near, count) : kNone;
+  out.near_far_gaussian = ordered ? mean_of(near_gaussian, count) : kNone;
+  out.near_far_doubtful = near_doubt;
+  out.barrier = walled ? mean_of(above, count) : kNone;
+  out.barrier_gaussian = walled ? mean_of(gaussian, count) : kNone;
+  out.barrier_limit = walled ? mean_of(limit, count) : kNone;
+  out.barrier_doubtful = doubt;
+}
+
 void score_pairs(const Head& head, HeadResult& out) {
   const HeadInput& in = head.in;
   const std::size_t h = in.omega.size();
@@ -226,7 +261,7 @@ void score_pairs(const Head& head, HeadResult& out) {
     }
   }
   const auto count = static_cast<std::int64_t>(valid.size());
-  double positional = 0, fixed_norm = 0, spread = 0, largest = 0, length = 0, aliasing = 0;
+  double positional = 0, fixed_norm = 0, spread = 0, largest = 0, length = 0, aliasing = 0, aliasing_f16 = 0;
   const auto sums = sum_over_window(valid, in.omega, in.window, in.softcap);
   for (std::size_t v = 0; v < valid.size(); ++v) {
     const double u = static_cast<double>(norm(valid[v]));
@@ -236,6 +271,7 @@ void score_pairs(const Head& head, HeadResult& out) {
     largest += sums[v].response_max / u;
     length += sums[v].effective_length;
     aliasing += sums[v].aliasing;
+    aliasing_f16 += sums[v].aliasing_f16;
   }
   out.positional = mean_of(positional, count);
   out.positional_fixed_norm = mean_of(fixed_norm, count);
@@ -243,6 +279,8 @@ void score_pairs(const Head& head, HeadResult& out) {
   out.response_max = mean_of(largest, count);
   out.effective_length = mean_of(length, count);
   out.aliasing = mean_of(aliasing, count);
+  out.aliasing_f16 = mean_of(aliasing_f16, count);
+  score_order(in, valid, out);
   out.norm_share = mean_of(static_cast<double>(share), count);
   out.frequency_mass = mean_of(static_cast<double>(mass), count);
   for (std::size_t n = 0; n < h; ++n) {

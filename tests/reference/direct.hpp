@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <utility>
 #include <vector>
 
@@ -24,8 +25,10 @@ struct HeadInput {
   double softmax_scale = 1.0;        ///< c
   std::vector<double> query_factor;  ///< [query slots] further factor of c (query temperature); empty = 1
   double softcap = 0.0;
-  std::int64_t window = 2;  ///< M of the layer
-  std::vector<char> high;   ///< [h] membership in H(M)
+  std::int64_t window = 2;                                    ///< M of the layer
+  std::vector<char> high;                                     ///< [h] membership in H(M)
+  std::int64_t near_far_m = 0;                                ///< M of the near-far order; 0: not asked
+  double barrier = std::numeric_limits<double>::quiet_NaN();  ///< S_0; NaN: not asked
   /// A change (theory §7), [h] each; empty = none: pairs whose frequency becomes 0 once the rows are content,
   /// and factors of z_n.
   std::vector<char> frozen;
@@ -39,8 +42,10 @@ struct HeadInput {
 struct HeadResult {
   double semantic, exact_semantic, reversal_gap;
   double positional, response_max, norm_share, effective_length, aliasing, frequency_mass;
-  double logit_spread;           ///< sd of S(m), mean over pairs
-  double positional_fixed_norm;  ///< Positional Score over U of the unchanged head (theory §7)
+  double aliasing_f16, near_far, near_far_gaussian, barrier, barrier_gaussian, barrier_limit;  ///< theory §11
+  double near_far_doubtful, barrier_doubtful;  ///< how far rounding may move the exact ones
+  double logit_spread;                         ///< sd of S(m), mean over pairs
+  double positional_fixed_norm;                ///< Positional Score over U of the unchanged head (theory §7)
   double usage_cov, usage_centroid, usage_norm_cov, usage_norm_centroid;
   std::vector<double> usage, usage_norm;  ///< [h], NaN for pairs that do not rotate
   std::int64_t triplets = 0, ties = 0, undefined_triplets = 0, non_finite_triplets = 0, fragile = 0;

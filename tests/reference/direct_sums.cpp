@@ -76,16 +76,18 @@ std::vector<WindowSums> sum_over_window(const std::vector<Vector>& vectors, cons
     for (Wide x : s) r.variance += (x - r.mean) * (x - r.mean);
     r.variance /= count;
     Wide steps = 0;
-    std::int64_t equal = 0;
+    std::int64_t equal = 0, equal_f16 = 0;
     for (std::size_t m = 0; m + 1 < s.size(); ++m) {
       const Wide step = std::abs(scores.step[v][m]);
       steps += step;
       r.response_max = std::max(r.response_max, static_cast<double>(step));
       if (to_bfloat16(static_cast<double>(s[m])) == to_bfloat16(static_cast<double>(s[m + 1]))) ++equal;
+      if (to_float16(static_cast<double>(s[m])) == to_float16(static_cast<double>(s[m + 1]))) ++equal_f16;
     }
     if (window > 1) {
       r.mean_response = static_cast<double>(steps / (count - 1));
       r.aliasing = static_cast<double>(equal) / static_cast<double>(window - 1);
+      r.aliasing_f16 = static_cast<double>(equal_f16) / static_cast<double>(window - 1);
     }
     r.effective_length = effective_length(s, softcap);
     Wide size = std::abs(vectors[v].constant);
@@ -99,14 +101,22 @@ std::vector<WindowSums> sum_over_window(const std::vector<Vector>& vectors, cons
   return results;
 }
 
-double to_bfloat16(double x) {
+namespace {
+
+double to_narrow(double x, int bits, int least_step, double infinite) {
   if (x == 0 || !std::isfinite(x)) return x;
   int exponent = 0;
   std::frexp(x, &exponent);  // |x| in [2^(exponent-1), 2^exponent)
-  const int step = std::max(exponent - 8, -133);
+  const int step = std::max(exponent - bits, least_step);
   const double rounded = std::ldexp(std::nearbyint(std::ldexp(x, -step)), step);
-  return std::abs(rounded) >= 0x1p128 ? std::copysign(HUGE_VAL, x) : rounded;
+  return std::abs(rounded) >= infinite ? std::copysign(HUGE_VAL, x) : rounded;
 }
+
+}  // namespace
+
+double to_bfloat16(double x) { return to_narrow(x, 8, -133, 0x1p128); }
+
+double to_float16(double x) { return to_narrow(x, 11, -24, 0x1p16); }
 
 long double norm(const Vector& vector, const std::vector<char>& mask) {
   Wide sum = 0;

@@ -22,6 +22,7 @@ struct WindowSums {
   double response_max = 0;             ///< max |S(m+1) - S(m)|
   double effective_length = 0;         ///< E_2 of softmax S, or of softmax cap tanh(S / cap) (theory §12)
   double aliasing = 0;                 ///< share of neighbours equal in bfloat16 (theory §11)
+  double aliasing_f16 = 0;             ///< the same in float16
   std::int64_t reversals = 0;          ///< #{m : S(m) < 0}
   std::int64_t doubtful = 0;           ///< of the window's distances, those with |S| < 1e-13 (sum|z| + |c_0|)
   double start = 0;                    ///< S(0)
@@ -33,6 +34,8 @@ std::vector<WindowSums> sum_over_window(const std::vector<Vector>& vectors, cons
 
 /// The nearest bfloat16 value (ties to even; infinite from 2^128 on), as a double.
 double to_bfloat16(double x);
+/// The nearest float16 value (ties to even; infinite from 65520 on), as a double.
+double to_float16(double x);
 
 /// sqrt(sum |z_n|^2), over all pairs or over those of a mask.
 long double norm(const Vector& vector);

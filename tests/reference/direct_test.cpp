@@ -78,6 +78,16 @@ TEST_CASE("reference: post rows are turned back, and what is left out is counted
   CHECK(reference::score_head(in).non_finite_pairs == 1);
 }
 
+TEST_CASE("reference: float16 rounding") {
+  CHECK(reference::to_float16(1.0 + 0x1p-11) == 1.0);               // tie to even
+  CHECK(reference::to_float16(1.0 + 3 * 0x1p-11) == 1.0 + 0x1p-9);  // tie to even, upwards
+  CHECK(reference::to_float16(1.0 + 0x1p-11 + 0x1p-40) == 1.0 + 0x1p-10);
+  CHECK(reference::to_float16(0x1p-25) == 0.0);
+  CHECK(reference::to_float16(1.5 * 0x1p-24) == 0x1p-23);
+  CHECK(reference::to_float16(65519.0) == 65504.0);
+  CHECK(reference::to_float16(-65520.0) == -HUGE_VAL);
+}
+
 TEST_CASE("reference: bfloat16 rounding") {
   CHECK(reference::to_bfloat16(1.0 + 0x1p-8) == 1.0);               // tie to even
   CHECK(reference::to_bfloat16(1.0 + 3 * 0x1p-8) == 1.0 + 0x1p-6);  // tie to even, upwards

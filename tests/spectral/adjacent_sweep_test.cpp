@@ -27,12 +27,13 @@ double check_against_sums(Sweep run, const SweepCase& c, const std::vector<refer
                           double bound) {
   SweepResult result;
   run(SweepPlan(c.omega, c.window), make_batch(c.vectors, c.omega.size()), kEverything, result);
-  std::vector<double> mean, max, length, aliasing;
+  std::vector<double> mean, max, length, aliasing, aliasing_f16;
   for (std::size_t v = 0; v < c.vectors.size(); ++v) {
     mean.push_back(expected[v].mean_response);
     max.push_back(expected[v].response_max);
     length.push_back(expected[v].effective_length);
     aliasing.push_back(expected[v].aliasing);
+    aliasing_f16.push_back(expected[v].aliasing_f16);
     CHECK(std::abs(result.reversals[v] - expected[v].reversals) <= expected[v].doubtful);
   }
   double worst = 0;
@@ -40,7 +41,8 @@ double check_against_sums(Sweep run, const SweepCase& c, const std::vector<refer
        {compare_relative("mean_response", result.mean_response, mean, bound),
         compare_relative("response_max", result.response_max, max, bound),
         compare_relative("effective_length", result.effective_length, length, std::max(bound, 1e-11)),
-        compare_relative("aliasing", result.aliasing, aliasing, 1e-12)}) {
+        compare_relative("aliasing", result.aliasing, aliasing, 1e-12),
+        compare_relative("aliasing_f16", result.aliasing_f16, aliasing_f16, 1e-12)}) {
     CHECK_MESSAGE(comparison.ok(), comparison.text());
     worst = std::max(worst, comparison.share());
   }
@@ -112,6 +114,7 @@ TEST_CASE("sweep: a lane's bytes depend on nothing but the lane") {
       CHECK(again.response_max == all.response_max);
       CHECK(again.effective_length == all.effective_length);
       CHECK(again.aliasing == all.aliasing);
+      CHECK(again.aliasing_f16 == all.aliasing_f16);
       CHECK(again.reversals == all.reversals);
     }
     omp_set_num_threads(omp_get_num_procs());
@@ -122,6 +125,7 @@ TEST_CASE("sweep: a lane's bytes depend on nothing but the lane") {
         CHECK(lone.response_max[first] == all.response_max[v]);
         CHECK(lone.effective_length[first] == all.effective_length[v]);
         CHECK(lone.aliasing[first] == all.aliasing[v]);
+        CHECK(lone.aliasing_f16[first] == all.aliasing_f16[v]);
         CHECK(lone.reversals[first] == all.reversals[v]);
       }
     }
@@ -133,10 +137,31 @@ TEST_CASE("sweep: a lane's bytes depend on nothing but the lane") {
       CHECK(r.response_max == (what == 1 ? all.response_max : std::vector<double>{}));
       CHECK(r.effective_length == (what == 2 ? all.effective_length : std::vector<double>{}));
       CHECK(r.aliasing == (what == 3 ? all.aliasing : std::vector<double>{}));
+      CHECK(r.aliasing_f16 == (what == 3 ? all.aliasing_f16 : std::vector<double>{}));
       CHECK(r.reversals == (what == 4 ? all.reversals : std::vector<std::int64_t>{}));
     }
   }
   spectral::select_simd("auto");
+}
+
+TEST_CASE("sweep: aliasing of steps around the precision of each format, and beyond its range") {
+  for (const auto& [run, epsilon] : kImplementations) {
+    // S = c + 1, c - 1, ...: told apart up to 2^8 (bfloat16: steps of 2) and 2^11 (float16), rounding to
+    // even.
+    const auto shares = [&, run = run](double constant, double size) {
+      const auto r = sweep({std::numbers::pi}, 333, {{{{size, 0.0}}, constant}}, kEverything, run);
+      return std::pair(r.aliasing[0], r.aliasing_f16[0]);
+    };
+    CHECK(shares(100.0, 1.0) == std::pair(0.0, 0.0));
+    CHECK(shares(600.0, 1.0) == std::pair(1.0, 0.0));
+    CHECK(shares(5000.0, 1.0) == std::pair(1.0, 1.0));
+    CHECK(shares(70000.0, 1000.0) == std::pair(0.0, 1.0));   // both infinite in float16: not told apart
+    CHECK(shares(0.0, 70000.0) == std::pair(0.0, 0.0));      // infinities of both signs
+    CHECK(shares(65519.5, 0.75) == std::pair(1.0, 0.0));     // 65504 and infinity
+    CHECK(shares(0.0, 0x1p-26) == std::pair(0.0, 1.0));      // below half the smallest float16
+    CHECK(shares(0x1p-23, 0x1p-24) == std::pair(0.0, 0.0));  // subnormal float16 neighbours
+    CHECK(shares(0x1.8p-23, 0x1p-27) == std::pair(0.0, 1.0));
+  }
 }
 
 TEST_CASE("sweep: closed forms") {
@@ -159,6 +184,7 @@ TEST_CASE("sweep: closed forms") {
       CHECK(r.response_max[0] == 0.0);
       CHECK(r.effective_length[0] == 777.0);
       CHECK(r.aliasing[0] == 1.0);
+      CHECK(r.aliasing_f16[0] == 1.0);
       CHECK(r.reversals[0] == (constant < 0 ? 777 : 0));
     }
     // Equal frequencies add up.
@@ -319,6 +345,7 @@ TEST_CASE("sweep: a lane that is not finite has no result and leaves its neighbo
       CHECK(std::isnan(r.response_max[v]));
       CHECK(std::isnan(r.effective_length[v]));
       CHECK(std::isnan(r.aliasing[v]));
+      CHECK(std::isnan(r.aliasing_f16[v]));
       CHECK(r.reversals[v] == -1);
     } else {
       CHECK(r.mean_response[v] == clean.mean_response[v]);

@@ -54,6 +54,9 @@ reference::HeadInput reference_input(const ActivationSet& set, const SetExample&
   input.softcap = facts.softcap;
   input.window = layer_window(options, facts, example);
   input.high = spectral::high_frequency_mask(options.split, grid.omega, grid.rho, input.window);
+  if (options.near_far)
+    input.near_far_m = options.near_far_window > 0 ? options.near_far_window : input.window;
+  if (options.barrier) input.barrier = *options.barrier;
   input.causal = task.full_coverage;
   input.default_triplets = slots.triplets.empty();
   for (std::size_t t = 0; t + 1 < slots.triplets.size(); t += 2)
