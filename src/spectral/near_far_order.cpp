@@ -182,8 +182,8 @@ std::size_t OrderCounter::bucket(double value) const {
 std::optional<std::int64_t> OrderCounter::count(std::span<const double> near, std::span<const double> far,
                                                 double reach) {
   constexpr std::uint32_t kFew = 8;  // of a bucket: compared one by one
-  const std::size_t buckets = near.size();
-  if (buckets == 0) return 0;
+  if (near.empty()) return 0;
+  const std::size_t buckets = 4 * near.size();  // most are empty: a far score then needs no comparison
   const auto [low, high] = std::minmax_element(near.begin(), near.end());
   low_ = *low;
   last_ = static_cast<double>(buckets - 1);
@@ -191,14 +191,14 @@ std::optional<std::int64_t> OrderCounter::count(std::span<const double> near, st
   if (!std::isfinite(scale_)) scale_ = 0;
   // Counting sort by bucket: first_[b] becomes the place of bucket b's first score.
   first_.assign(buckets + 2, 0);
-  place_.resize(buckets);
-  for (std::size_t i = 0; i < buckets; ++i) {
+  place_.resize(near.size());
+  for (std::size_t i = 0; i < near.size(); ++i) {
     place_[i] = static_cast<std::uint32_t>(bucket(near[i]));
     ++first_[place_[i] + 2];
   }
   for (std::size_t b = 2; b < buckets + 2; ++b) first_[b] += first_[b - 1];
-  sorted_.resize(buckets);
-  for (std::size_t i = 0; i < buckets; ++i) sorted_[first_[place_[i] + 1]++] = near[i];
+  sorted_.resize(near.size());
+  for (std::size_t i = 0; i < near.size(); ++i) sorted_[first_[place_[i] + 1]++] = near[i];
   const auto at = [&](std::size_t place) { return sorted_.begin() + static_cast<std::ptrdiff_t>(place); };
   for (std::size_t b = 0; b < buckets; ++b)
     if (first_[b + 1] - first_[b] > kFew) std::sort(at(first_[b]), at(first_[b + 1]));
@@ -208,6 +208,7 @@ std::optional<std::int64_t> OrderCounter::count(std::span<const double> near, st
     const double under = score - reach, over = score + reach;
     const std::size_t from = bucket(under), until = bucket(over);
     pairs += first_[from];
+    if (first_[from] == first_[until + 1]) continue;
     for (std::size_t b = from; b <= until; ++b) {
       const std::uint32_t start = first_[b], end = first_[b + 1];
       if (end - start > kFew) {

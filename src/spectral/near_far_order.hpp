@@ -36,7 +36,7 @@ NearFarOrder near_far_order(const SweepBasis& basis, const WindowMoments& moment
                             const CoefficientBatch& batch);
 
 /// Number of pairs (i, j) with far[j] > near[i], for finite scores that are right within `reach` / 2; nothing
-/// where two of them are closer than that. Near scores are sorted into as many buckets as there are; scores
+/// where two of them are closer than that. Near scores are sorted into four buckets for each of them; scores
 /// spread evenly, as sums of waves are, then cost a few nanoseconds each.
 class OrderCounter {
  public:
