@@ -13,6 +13,7 @@ std::vector<std::unique_ptr<Command>> all_commands() {
   commands.push_back(make_compare());
   commands.push_back(make_audit());
   commands.push_back(make_bound());
+  commands.push_back(make_trace());
   commands.push_back(make_adarope());
   commands.push_back(make_length());
   commands.push_back(make_export());

@@ -294,6 +294,10 @@ void score_pairs(const Head& head, HeadResult& out) {
 
 }  // namespace
 
+Vector pair_vector(const HeadInput& input, std::size_t i, std::size_t j) {
+  return Head{input, content(input, input.query), content(input, input.key)}.pair(i, j);
+}
+
 HeadResult score_head(const HeadInput& input) {
   const Head head{input, content(input, input.query), content(input, input.key)};
   HeadResult result{};

@@ -5,6 +5,8 @@
 #include <utility>
 #include <vector>
 
+#include "reference/direct_sums.hpp"
+
 namespace rope::reference {
 
 /// Query or key vectors of one head in one example, as a cache stores them (already as float64).
@@ -54,5 +56,9 @@ struct HeadResult {
 
 /// Slow: (pairs + triplets) * window * h terms in long double.
 HeadResult score_head(const HeadInput& input);
+
+/// z and c_0 of query slot i and key slot j, changed where the input says so; z = 0 for pairs that do not
+/// turn.
+Vector pair_vector(const HeadInput& input, std::size_t i, std::size_t j);
 
 }  // namespace rope::reference
