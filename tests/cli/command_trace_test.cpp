@@ -346,7 +346,7 @@ TEST_CASE("trace: all pairs, ranges, strides and forms") {
   CHECK(with({"--format", "npy", "-o", c.folder / "u"}).exit_code == 0);
   CHECK(read_file(c.folder / "u") == npy);
   // An output is replaced only with --force; it is no input.
-  check_failure(with({"-o", c.folder / "t.csv"}), 2, {"t.csv", "--force"});
+  check_failure(with({"-o", c.folder / "t.csv"}), 2, {"t.csv", "exists"});
   CHECK(with({"-o", c.folder / "t.csv", "--force"}).exit_code == 0);
   check_failure(with({"-o", c.path, "--force"}), 2, {"cache.h5"});
   check_failure(with({"--svg", c.path, "--force"}), 2, {"cache.h5"});
@@ -370,7 +370,7 @@ TEST_CASE("trace: pictures") {
   CHECK(svg.out.find("<svg") == std::string::npos);
   CHECK(svg.out.find("zeta") != std::string::npos);
   CHECK(read_file(c.folder / "p.svg").ends_with("</svg>\n"));
-  check_failure(with({"--svg", c.folder / "p.svg"}), 2, {"p.svg", "--force"});
+  check_failure(with({"--svg", c.folder / "p.svg"}), 2, {"p.svg", "exists"});
   CHECK(with({"--svg", "-"}).out.ends_with("</svg>\n"));
 }
 
