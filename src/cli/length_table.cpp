@@ -70,8 +70,7 @@ void print_virtual(const LengthReport& report, const LengthOptions& options, Len
     table.row(std::move(cells));
   }
   console.out()
-      << "virtual effective length: softmax of S(m) over the window, one pair at a time, in tokens; "
-         "N: with H stopped\n";
+      << "virtual effective length in tokens: softmax of S(m) over the window, pair by pair; N: H stopped\n";
   table.print(console, console.out());
 }
 
@@ -137,10 +136,9 @@ void print_growth(const LengthReport& report, const LengthOptions& options, Leng
     table.row(std::move(cells), layers ? Style::kPlain : style_of(first.without_first.growth));
   }
   console.out() << fmt::format(
-      "\nattention over all keys in reach: ln E_2 = a + b ln L; E_2 at the longest; *: without the first "
-      "token\n"
-      "retrieval: b < {}, aggregation: b > {}, else mixed{}\n",
-      options.retrieval_below, options.aggregation_above, layers ? "; r/m/a counts heads" : "");
+      "attention over all keys in reach: ln E_2 = a + b ln L; E_2 at the longest L\n"
+      "*: without the first token; retrieval: b < {}, aggregation: b > {}, else mixed{}\n",
+      options.retrieval_below, options.aggregation_above, layers ? "; r/m/a: heads" : "");
   table.print(console, console.out());
 }
 
@@ -169,7 +167,7 @@ void print_patterns(const LengthReport& report, const LengthOptions& options, Le
                mean(&HeadAttention::previous), best ? fixed(best->slash, 4) : "-",
                best ? std::to_string(best->offset) : "-", mean(&HeadAttention::local)});
   }
-  console.out() << "\nattention patterns: entropy in nats; mean weight of the first token (sink), of the "
+  console.out() << "attention patterns: entropy in nats; mean weight of the first token (sink), of the "
                    "previous one,\n"
                 << fmt::format("at the best fixed offset (slash) and within {} tokens (local)\n",
                                options.local);
@@ -184,7 +182,9 @@ void print_lengths(const LengthReport& report, const LengthOptions& options, Len
   bool attends = false;
   for (const LengthHeadRow& head : report.heads) attends = attends || head.attention.has_value();
   if (!attends) return;
+  if (options.virtual_lengths) console.out() << '\n';
   print_growth(report, options, rows, console);
+  console.out() << '\n';
   print_patterns(report, options, rows, console);
 }
 

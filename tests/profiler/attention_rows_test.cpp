@@ -207,6 +207,33 @@ TEST_CASE("attention rows: post-rotation keys, softcap, local window") {
   });
 }
 
+TEST_CASE("attention rows: the reach of sliding, chunked and full layers") {
+  LayerModel layer;
+  layer.window = 128;
+  layer.kind = "sliding_attention";
+  CHECK_FALSE(attention_reach(layer, 128).chunked);
+  layer.kind = "chunked_attention";
+  CHECK(attention_reach(layer, 128).chunked);
+  CHECK_FALSE(attention_reach(layer, 4096).chunked);  // --no-window-cap
+  CHECK(attention_reach(layer, 4096).window == 4096);
+  ExampleSlots slots;
+  for (std::int64_t k = 0; k < 400; ++k) slots.key_position.push_back(k);
+  slots.query_position = {0, 127, 128, 300};
+  const PartSlots part = make_part_slots(slots, true);
+  const auto range = [&](std::int64_t query, const AttentionReach& reach) {
+    const KeyRange keys = key_range(part, query, reach);
+    return std::pair(keys.first, keys.end);
+  };
+  using Range = std::pair<std::int64_t, std::int64_t>;
+  CHECK(range(0, {128, true}) == Range{0, 1});
+  CHECK(range(1, {128, true}) == Range{0, 128});
+  CHECK(range(2, {128, true}) == Range{128, 129});
+  CHECK(range(2, {128, false}) == Range{1, 129});
+  CHECK(range(3, {128, true}) == Range{256, 301});
+  CHECK(range(3, {128, false}) == Range{173, 301});
+  CHECK(range(3, {}) == Range{0, 301});
+}
+
 TEST_CASE("attention rows: zero and non-finite vectors make rows undefined, and no others") {
   TempDir folder;
   const std::string path = folder / "full.h5";
