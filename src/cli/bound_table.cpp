@@ -13,7 +13,7 @@ namespace {
 
 std::string plain(double value) { return fmt::format("{:.5g}", value); }
 
-void print_grid(std::ostream& out, const BoundGrid& grid, std::size_t index, double limit) {
+void print_grid(std::ostream& out, const GridFacts& grid, std::size_t index, double limit) {
   const auto [low, high] = std::minmax_element(grid.omega.begin(), grid.omega.end());
   out << fmt::format("grid {}: {}", index, printable(grid.rope_type));
   if (grid.theta > 0) out << fmt::format(", theta {:g}", grid.theta);

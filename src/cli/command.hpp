@@ -42,6 +42,7 @@ std::unique_ptr<Command> make_apply();
 std::unique_ptr<Command> make_outcome();
 std::unique_ptr<Command> make_compare();
 std::unique_ptr<Command> make_audit();
+std::unique_ptr<Command> make_band();
 std::unique_ptr<Command> make_bound();
 std::unique_ptr<Command> make_trace();
 std::unique_ptr<Command> make_adarope();

@@ -199,7 +199,7 @@ class BoundCommand : public Command {
     return record;
   }
 
-  BoundGrid grid_of_given_numbers() const {
+  GridFacts grid_of_given_numbers() const {
     if (theta_option_->count() == 0 || head_dim_option_->count() + pairs_option_->count() == 0)
       throw usage_error(
           "expected frequencies: --theta with --head-dim or --pairs, --config, or activation caches",

@@ -12,6 +12,7 @@ std::vector<std::unique_ptr<Command>> all_commands() {
   commands.push_back(make_outcome());
   commands.push_back(make_compare());
   commands.push_back(make_audit());
+  commands.push_back(make_band());
   commands.push_back(make_bound());
   commands.push_back(make_trace());
   commands.push_back(make_adarope());

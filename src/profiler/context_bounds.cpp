@@ -75,7 +75,7 @@ BoundSeries make_series(const BoundRequest& request, std::size_t grid, const spe
 /// A zeta that no grid allows is a slip of the user; one that only some allow gets a note in its rows.
 void require_possible(const BoundRequest& request) {
   double largest = 0;
-  for (const BoundGrid& grid : request.grids)
+  for (const GridFacts& grid : request.grids)
     largest = std::max(largest, spectral::ContextBound(grid.omega, grid.rho, {}).response_limit());
   for (const double zeta : request.zeta)
     if (!(zeta < largest))
@@ -86,12 +86,12 @@ void require_possible(const BoundRequest& request) {
 
 }  // namespace
 
-BoundGrid grid_of_numbers(double theta, int pairs) {
+GridFacts grid_of_numbers(double theta, int pairs) {
   spectral::RopeParameters parameters;
   parameters.theta = theta;
   parameters.head_dim = parameters.rotary_dim = 2 * pairs;
   const spectral::FrequencyGrid grid = spectral::make_frequency_grid(parameters, 1);
-  BoundGrid bound;
+  GridFacts bound;
   bound.omega = rotating(grid.omega);
   bound.rho = grid.rho;
   bound.rope_type = "default";
@@ -99,11 +99,11 @@ BoundGrid grid_of_numbers(double theta, int pairs) {
   return bound;
 }
 
-std::vector<BoundGrid> grids_of_config(const ModelConfig& config, const std::string& where,
+std::vector<GridFacts> grids_of_config(const ModelConfig& config, const std::string& where,
                                        std::optional<std::int64_t> seq_len) {
   if (!config.refusal.empty())
     throw UserError(where + ": " + config.refusal, "the bound says nothing about this model");
-  std::vector<BoundGrid> grids;
+  std::vector<GridFacts> grids;
   for (const LayerModel& layer : config.layers) {
     if (!layer.has_attention || !layer.rotates) continue;
     if (spectral::depends_on_length(layer.rope) && !seq_len)
@@ -112,17 +112,17 @@ std::vector<BoundGrid> grids_of_config(const ModelConfig& config, const std::str
                       layer.rope_type),
           "for example --seq-len 32768");
     const spectral::FrequencyGrid grid = spectral::make_frequency_grid(layer.rope, seq_len.value_or(1));
-    BoundGrid bound;
+    GridFacts bound;
     bound.omega = rotating(grid.omega);
     bound.rho = grid.rho;
     bound.rope_type = layer.rope_type;
     bound.theta = layer.rope.theta;
     bound.layer_window = layer.window;
     if (bound.omega.empty()) continue;
-    const auto known = std::find_if(grids.begin(), grids.end(), [&](const BoundGrid& other) {
+    const auto known = std::find_if(grids.begin(), grids.end(), [&](const GridFacts& other) {
       return other.omega == bound.omega && other.rho == bound.rho && other.rope_type == bound.rope_type;
     });
-    BoundGrid& to = known == grids.end() ? grids.emplace_back(std::move(bound)) : *known;
+    GridFacts& to = known == grids.end() ? grids.emplace_back(std::move(bound)) : *known;
     if (known != grids.end() && (to.layer_window == 0 || layer.window == 0))
       to.layer_window = 0;
     else

@@ -9,26 +9,17 @@
 
 #include "profiler/model_config.hpp"
 #include "profiler/profile_file.hpp"
+#include "profiler/scanned_grids.hpp"
 #include "spectral/context_bound.hpp"
 
 namespace rope {
 
-/// Frequencies that a bound is asked for: those of one or several layers.
-struct BoundGrid {
-  std::vector<double> omega;      ///< rotating pairs, all > 0
-  double rho = 0;                 ///< theory §5
-  std::string rope_type;          ///< "default", "llama3", ...
-  double theta = 0;               ///< configured base; 0: not known
-  std::vector<int> layers;        ///< rising; empty: from numbers
-  std::int64_t layer_window = 0;  ///< longest window of these layers, 0: no limit
-};
-
 /// The grid B^(-n/h) of h pairs.
-BoundGrid grid_of_numbers(double theta, int pairs);
+GridFacts grid_of_numbers(double theta, int pairs);
 /// The distinct grids of a config's rotating layers, in the order of their first layers. seq_len: for
 /// frequencies that follow the length. Throws UserError where it is missing, the config is refused, or
 /// nothing rotates; `where` names the config.
-std::vector<BoundGrid> grids_of_config(const ModelConfig& config, const std::string& where,
+std::vector<GridFacts> grids_of_config(const ModelConfig& config, const std::string& where,
                                        std::optional<std::int64_t> seq_len);
 
 /// Margins of one task on one grid: what theory §10 calls measured.
@@ -43,7 +34,7 @@ struct MeasuredTask {
 /// What the table runs over: the product of the lists, in this order of loops. With measured tasks, an empty
 /// list of zeta or tau stands for what was measured.
 struct BoundRequest {
-  std::vector<BoundGrid> grids;
+  std::vector<GridFacts> grids;
   std::vector<double> c, epsilon, tau, zeta, delta;
   std::vector<std::int64_t> windows;  ///< rising
   std::vector<MeasuredTask> measured;

@@ -14,7 +14,7 @@ using Json = nlohmann::ordered_json;
 Json whole(const std::optional<std::int64_t>& value) { return value ? Json(*value) : Json(nullptr); }
 Json text_or_null(const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); }
 
-Json grid_json(const BoundGrid& grid, std::size_t index) {
+Json grid_json(const GridFacts& grid, std::size_t index) {
   std::string layers;
   for (const int layer : grid.layers) layers += (layers.empty() ? "" : ",") + std::to_string(layer);
   const auto [low, high] = std::minmax_element(grid.omega.begin(), grid.omega.end());

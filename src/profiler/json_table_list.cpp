@@ -106,6 +106,26 @@ std::vector<JsonTable> length_tables() {
                    text("beta"), real("log_effective_length"), real("log_effective_length_without_first")})}};
 }
 
+std::vector<JsonTable> band_tables() {
+  constexpr const char *format = "rope-profiler/band", *command = "band --json";
+  const Columns group = {integer("group"), optional_integer("layer"), optional_integer("head"),
+                         integer("grid"), optional_integer("window")};
+  return {
+      {format, command, "prefixes", "/prefixes",
+       joined(group, {integer("size"), integer("pair"), real("omega"), real("r_var"), real("ratio"),
+                      real("agreement")})},
+      {format, command, "energy_share", "/energy_share",
+       joined(group, {integer("pair"), real("omega"), real("share"), real("pair_r_var")})},
+      {format, command, "breaks", "/breaks",
+       joined(group, {real("threshold"), optional_integer("size"), optional_integer("pair"), real("omega"),
+                      real("turn_min"), real("turn_max"), real("agreement")})},
+      {format, command, "laws", "/laws",
+       joined(group, {text("set"), integer("size_min"), integer("size_max"), integer("vectors"),
+                      integer("left_out"), integer("stride"), real("kolmogorov"), real("kolmogorov_error")})},
+      {format, command, "score_law", "/score_law",
+       joined(group, {text("set"), real("low"), real("high"), real("share"), real("normal")})}};
+}
+
 std::vector<JsonTable> adarope_tables() {
   constexpr const char *format = "rope-profiler/adarope", *command = "adarope -o";
   const Columns head = {integer("layer"), integer("head")};
@@ -135,7 +155,8 @@ std::vector<JsonTable> adarope_tables() {
 const std::vector<JsonTable>& json_tables() {
   static const std::vector<JsonTable> tables = [] {
     std::vector<JsonTable> all;
-    for (const auto& some : {audit_tables(), bound_tables(), length_tables(), adarope_tables()})
+    for (const auto& some :
+         {audit_tables(), band_tables(), bound_tables(), length_tables(), adarope_tables()})
       all.insert(all.end(), some.begin(), some.end());
     return all;
   }();

@@ -49,44 +49,6 @@ std::unique_ptr<ScanResult> measure_block(const ScanBlock& block, const SweepEng
   return result;
 }
 
-/// The grids of a scan, known by their frequencies: attention factor and lanes do not matter here.
-class GridNumbers {
- public:
-  std::size_t of(const ScanBlock& block, const SetHead& head) {
-    const spectral::FrequencyGrid& frequencies = block.job->grid->grid().frequencies;
-    const std::vector<double>& omega = block.job->grid->grid().lanes.omega;
-    std::size_t number = 0;
-    while (number < grids.size() && (grids[number].omega != omega || grids[number].rho != frequencies.rho))
-      ++number;
-    const LayerModel& layer = *block.job->setting.layer;
-    if (number == grids.size()) {
-      BoundGrid grid;
-      grid.omega = omega;
-      grid.rho = frequencies.rho;
-      grid.rope_type = layer.rope_type;
-      grid.theta = layer.rope.theta;
-      grids.push_back(std::move(grid));
-      layers.emplace_back();
-      unlimited.push_back(0);
-    }
-    layers[number].insert(head.layer);
-    grids[number].layer_window = std::max(grids[number].layer_window, layer.window);
-    if (layer.window == 0) unlimited[number] = 1;
-    return number;
-  }
-
-  void finish() {
-    for (std::size_t g = 0; g < grids.size(); ++g) {
-      grids[g].layers.assign(layers[g].begin(), layers[g].end());
-      if (unlimited[g] != 0) grids[g].layer_window = 0;
-    }
-  }
-
-  std::vector<BoundGrid> grids;
-  std::vector<std::set<int>> layers;
-  std::vector<char> unlimited;
-};
-
 }  // namespace
 
 void ResponseQuantiles::add(double value) {
@@ -122,7 +84,7 @@ double ResponseQuantiles::quantile(double q) const {
 }
 
 MarginMeasures measure_margins(const CacheRun& run, const std::function<void(std::size_t)>& progress) {
-  GridNumbers numbers;
+  ScannedGrids grids;
   std::map<std::pair<std::size_t, std::size_t>, Measured> measured;  // (task, grid)
   const SweepEngine engine = run.resources().engine;
   ScanOptions options;
@@ -134,11 +96,10 @@ MarginMeasures measure_margins(const CacheRun& run, const std::function<void(std
         const auto& found = static_cast<const BlockMeasures&>(*result);
         if (found.response.empty()) return;
         const SetHead& head = run.set().heads()[static_cast<std::size_t>(block.head)];
-        Measured& to = measured[{run.task_index(block.example), numbers.of(block, head)}];
+        Measured& to = measured[{run.task_index(block.example), grids.number(block, head)}];
         to.tau = std::max(to.tau, found.tau);
         for (const double response : found.response) to.response.add(response);
       });
-  numbers.finish();
   MarginMeasures measures;
   std::set<std::size_t> with_margin;
   for (const auto& [key, found] : measured) {
@@ -154,7 +115,7 @@ MarginMeasures measure_margins(const CacheRun& run, const std::function<void(std
   }
   for (std::size_t t = 0; t < run.set().tasks().size(); ++t)
     if (!with_margin.contains(t)) measures.without_margin.push_back(run.set().tasks()[t].name);
-  measures.grids = std::move(numbers.grids);
+  measures.grids = grids.facts();
   return measures;
 }
 

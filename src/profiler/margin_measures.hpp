@@ -8,6 +8,7 @@
 
 #include "profiler/cache_run.hpp"
 #include "profiler/context_bounds.hpp"
+#include "profiler/scanned_grids.hpp"
 
 namespace rope {
 
@@ -38,7 +39,7 @@ class ResponseQuantiles {
 /// of theory §3, each at the window of its example and layer; windows of one token have none. `progress` is
 /// called for each block with its example.
 struct MarginMeasures {
-  std::vector<BoundGrid> grids;
+  std::vector<GridFacts> grids;
   std::vector<MeasuredTask> tasks;          ///< by task, then grid
   std::vector<std::string> without_margin;  ///< tasks that have none
   bool exact_quantiles = true;              ///< false: within ResponseQuantiles::kRelativeError
