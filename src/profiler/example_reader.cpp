@@ -216,9 +216,8 @@ bool ExampleReader::read_piece(const Part& part, const Piece& piece, const Emit&
     job->slots = part.slots;
     job->grid = grids_->at_window(*w.scored, layer_window(*options_, facts, *part.example));
     if (options_->near_far)
-      job->order_grid = options_->near_far_window > 0
-                            ? grids_->at_window(*w.scored, options_->near_far_window)
-                            : job->grid;
+      job->order_grid =
+          options_->near_far_window > 0 ? grids_->at_window(*w.scored, options_->near_far_window) : job->grid;
     job->work = work_of(w.head);
     job->options = options_;
     job->phases = find_phases(*w.scored);

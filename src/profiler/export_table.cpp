@@ -33,20 +33,24 @@ Cell rank_cell(double rank) { return std::isnan(rank) ? Cell() : Cell(static_cas
 
 // The columns that commands.md fixes, then those that follow.
 const Scores kTaskScores{Score::kSemantic, Score::kPositional, Score::kNormShare, Score::kEffectiveLength};
-const Scores kTaskScoresAfter{Score::kExactSemantic,     Score::kReversalGap,   Score::kResponseMax,
-                              Score::kUsageCov,          Score::kUsageCentroid, Score::kUsageNormCov,
-                              Score::kUsageNormCentroid, Score::kFrequencyMass, Score::kAliasing, Score::kAliasingF16, Score::kNearFarOrder, Score::kNearFarGaussian, Score::kBarrierExceedance, Score::kBarrierGaussian, Score::kBarrierLimit};
-const Scores kHeadScores{Score::kSemantic,        Score::kPositional,   Score::kNormShare,
-                         Score::kEffectiveLength, Score::kUsageCov,     Score::kUsageCentroid,
-                         Score::kFrequencyMass,   Score::kResponseMax,  Score::kExactSemantic,
-                         Score::kReversalGap,     Score::kUsageNormCov, Score::kUsageNormCentroid,
-                         Score::kAliasing, Score::kAliasingF16, Score::kNearFarOrder, Score::kNearFarGaussian, Score::kBarrierExceedance, Score::kBarrierGaussian, Score::kBarrierLimit};
+const Scores kTaskScoresAfter{Score::kExactSemantic,     Score::kReversalGap,     Score::kResponseMax,
+                              Score::kUsageCov,          Score::kUsageCentroid,   Score::kUsageNormCov,
+                              Score::kUsageNormCentroid, Score::kFrequencyMass,   Score::kAliasing,
+                              Score::kAliasingF16,       Score::kNearFarOrder,    Score::kNearFarGaussian,
+                              Score::kBarrierExceedance, Score::kBarrierGaussian, Score::kBarrierLimit};
+const Scores kHeadScores{
+    Score::kSemantic,          Score::kPositional,      Score::kNormShare,     Score::kEffectiveLength,
+    Score::kUsageCov,          Score::kUsageCentroid,   Score::kFrequencyMass, Score::kResponseMax,
+    Score::kExactSemantic,     Score::kReversalGap,     Score::kUsageNormCov,  Score::kUsageNormCentroid,
+    Score::kAliasing,          Score::kAliasingF16,     Score::kNearFarOrder,  Score::kNearFarGaussian,
+    Score::kBarrierExceedance, Score::kBarrierGaussian, Score::kBarrierLimit};
 const Scores kExampleScores{Score::kSemantic,    Score::kExactSemantic,   Score::kPositional,
                             Score::kNormShare,   Score::kEffectiveLength, Score::kResponseMax,
                             Score::kUsageCov,    Score::kUsageCentroid,   Score::kFrequencyMass,
                             Score::kReversalGap, Score::kUsageNormCov,    Score::kUsageNormCentroid,
                             Score::kAliasing};
-const Scores kExampleScoresAfter{Score::kAliasingF16, Score::kNearFarOrder, Score::kNearFarGaussian, Score::kBarrierExceedance, Score::kBarrierGaussian, Score::kBarrierLimit};
+const Scores kExampleScoresAfter{Score::kAliasingF16,       Score::kNearFarOrder,    Score::kNearFarGaussian,
+                                 Score::kBarrierExceedance, Score::kBarrierGaussian, Score::kBarrierLimit};
 const std::vector<Count> kExampleCounts{
     Count::kTriplets, Count::kTies,  Count::kUndefinedTriplets, Count::kNonFiniteTriplets,
     Count::kFragile,  Count::kPairs, Count::kUndefinedPairs,    Count::kNonFinitePairs};

@@ -21,13 +21,13 @@ namespace rope {
 struct ScoringOptions {
   bool semantic = true, exact_reversal = false, positional = true, share = true, length = true, usage = true,
        aliasing = false;
-  bool near_far = false;              ///< near-far order (theory §11)
-  std::int64_t near_far_window = 0;   ///< > 0: its M in place of the layer's own
-  std::optional<double> barrier;      ///< S_0 of the barrier exceedance (theory §11)
-  bool logit_spread = false;  ///< sd of S(m) over the window, mean over pairs (theory §7)
-  bool fixed_norm = false;    ///< Positional Score over U of the unchanged head, too (theory §7)
-  std::int64_t window = 0;    ///< > 0: in place of the examples' own
-  bool window_cap = true;     ///< layers with a sliding window cap the window
+  bool near_far = false;             ///< near-far order (theory §11)
+  std::int64_t near_far_window = 0;  ///< > 0: its M in place of the layer's own
+  std::optional<double> barrier;     ///< S_0 of the barrier exceedance (theory §11)
+  bool logit_spread = false;         ///< sd of S(m) over the window, mean over pairs (theory §7)
+  bool fixed_norm = false;           ///< Positional Score over U of the unchanged head, too (theory §7)
+  std::int64_t window = 0;           ///< > 0: in place of the examples' own
+  bool window_cap = true;            ///< layers with a sliding window cap the window
   spectral::SplitRule split;
   std::shared_ptr<const HeadChanges> changes;  ///< null: heads as they were stored
 

@@ -21,8 +21,9 @@ inline constexpr std::int64_t kPairBlock = 960;
 struct PairSums {
   std::int64_t pairs = 0, undefined = 0, non_finite = 0, valid = 0;
   double norm_share = 0, frequency_mass = 0;
-  double positional = 0, response_max = 0, effective_length = 0, aliasing = 0, aliasing_f16 = 0, logit_spread = 0;
-  double near_far = 0, near_far_gaussian = 0;                      // theory §11
+  double positional = 0, response_max = 0, effective_length = 0, aliasing = 0, aliasing_f16 = 0,
+         logit_spread = 0;
+  double near_far = 0, near_far_gaussian = 0;  // theory §11
   double barrier = 0, barrier_gaussian = 0, barrier_limit = 0;
   double positional_fixed_norm = 0;  ///< over the fixed_norm_valid pairs that have a U of the unchanged head
   std::int64_t fixed_norm_valid = 0;

@@ -28,7 +28,7 @@ enum class Score : int {
   kFrequencyMass,
   kAliasing,
   kAliasingF16,
-  kNearFarOrder,     ///< exact p_ord (theory §11)
+  kNearFarOrder,  ///< exact p_ord (theory §11)
   kNearFarGaussian,
   kBarrierExceedance,  ///< exact p_exc(S_0) (theory §11)
   kBarrierGaussian,    ///< with the exact moments
