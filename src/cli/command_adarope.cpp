@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <charconv>
+#include <cmath>
 #include <stdexcept>
 
 #include "cli/adarope_table.hpp"
@@ -92,11 +93,16 @@ class AdaropeCommand : public Command {
     use_options.norms = window_task_->count() > 0;
     use_options.frozen_pairs = wants_use() ? parse_frozen_pairs() : 0;
 
+    std::optional<CacheRunOptions> caches;
+    if (!caches_.files().empty()) {
+      caches = parse_caches(threads);
+      require_output_is_no_input(output_.path, cache_inputs(caches->files, caches->input));
+    }
     std::unique_ptr<Output> output;
     if (!output_.path.empty()) output = std::make_unique<Output>(console, output_);
     AdaropeResult result;
     std::optional<CacheRun> run;
-    if (!caches_.files().empty()) run.emplace(parse_caches(threads));
+    if (caches) run.emplace(*caches);
     if (wants_fit()) {
       AdaropeOptions options;
       options.reference_length = given(reference_, reference_length_);
@@ -162,6 +168,8 @@ class AdaropeCommand : public Command {
       if (!task && option->count() > 0) throw usage_error(option->get_name() + " belongs to --window-task");
     if (!wants_fit() && reference_->count() > 0)
       throw usage_error("--reference-length belongs to the fit, which --use and --window-task leave out");
+    if (std::isnan(reference_length_))  // passes CLI::Range
+      throw usage_error("--reference-length: expected a number of keys of at least 1, found nan");
     if (!wants_use() && frozen_->count() > 0)
       throw usage_error("--frozen-pairs belongs to the frequency use", "add --use");
     if (!caches_.files().empty()) return;

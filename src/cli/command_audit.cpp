@@ -84,7 +84,6 @@ class AuditCommand : public Command {
     if (bins) {
       write_share_bins(result, bins->stream());
       bins->commit();
-      console.note("wrote " + bins_.path);
     }
     return audit_verdict(console, result);
   }

@@ -96,9 +96,9 @@ class TraceCommand : public Command {
     app.add_option("--rescale", rescale_, "beside it the curve with the mask's pairs times ALPHA, 0 to 10000")
         ->type_name("ALPHA")
         ->excludes(freeze);
-    app.add_option("--mask-split", mask_split_, "which pairs --freeze and --rescale change")
-        ->type_name("RULE")
-        ->capture_default_str();
+    mask_option_ = app.add_option("--mask-split", mask_split_, "which pairs --freeze and --rescale change")
+                       ->type_name("RULE")
+                       ->capture_default_str();
     app.add_option("--format", format_, "form of the table (default: by the name of -o, else csv)")
         ->type_name("csv|jsonl|npy")
         ->check(CLI::IsMember({"csv", "jsonl", "npy"}));
@@ -115,8 +115,8 @@ class TraceCommand : public Command {
     take_head(options);
     options.digest = options.digest && json_;
     mask_ = parse_mask();
-    require_output_is_no_input(output_.path, options.files);
-    require_output_is_no_input(svg_, options.files);
+    for (const std::string& output : {output_.path, svg_})
+      require_output_is_no_input(output, cache_inputs(options.files, options.input));
     const CacheRun run(options);
     for (const std::string& warning : run.warnings()) console.warning(warning);
     const TracePlace place = find_trace_place(run.set(), request_, options.scoring.window == 0);
@@ -153,6 +153,8 @@ class TraceCommand : public Command {
             fmt::format("{}: expected a distance from 0 to {}, found {}", name, kLargestDistance, value));
     if (to_option_->count() > 0 && range_.first > range_.last)
       throw usage_error(fmt::format("--from {} lies behind --to {}", range_.first, range_.last));
+    if (mask_option_->count() > 0 && !freeze_ && rescale_.empty())
+      throw usage_error("--mask-split needs --freeze or --rescale");
     if (plot_ && json_) throw usage_error("--plot and --json both go to standard output", "choose one");
     if (output_.path == "-" && (plot_ || json_))
       throw usage_error("-o - and --plot or --json both go to standard output", "name a file with -o");
@@ -277,7 +279,6 @@ class TraceCommand : public Command {
                   format == TableFormat::kNpy ? Output::Content::kBinary : Output::Content::kText);
     write_table(table, format, output.stream());
     output.commit();
-    if (!output.to_standard_output()) console.note("wrote " + output_.path);
   }
 
   template <class CurveOf>
@@ -307,7 +308,6 @@ class TraceCommand : public Command {
       Output picture(console, {svg_, output_.force});
       picture.stream() << svg_plot(trace_scene(view, curve));
       picture.commit();
-      if (!picture.to_standard_output()) console.note("wrote " + svg_);
     }
     if (table_to_standard_output() || svg_ == "-") return;
     const std::vector<TraceFacts> facts = facts_of(view, curve);
@@ -341,7 +341,8 @@ class TraceCommand : public Command {
   std::string rescale_, mask_split_ = "intervention", format_, svg_;
   OutputOptions output_;
   spectral::SplitRule mask_;
-  CLI::Option *layer_option_ = nullptr, *head_option_ = nullptr, *to_option_ = nullptr;
+  CLI::Option *layer_option_ = nullptr, *head_option_ = nullptr, *to_option_ = nullptr,
+              *mask_option_ = nullptr;
 };
 
 }  // namespace

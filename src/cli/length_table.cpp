@@ -118,7 +118,9 @@ void print_growth(const LengthReport& report, const LengthOptions& options, Leng
     if (!group.heads[0]->attention) continue;
     const HeadAttention& first = *group.heads[0]->attention;
     std::vector<std::string> cells{group.name,
-                                   fmt::format("{:.0f} to {:.0f}", first.shortest, first.longest)};
+                                   std::isnan(first.longest)
+                                       ? std::string("-")
+                                       : fmt::format("{:.0f} to {:.0f}", first.shortest, first.longest)};
     for (const bool starred : {false, true}) {
       const auto growth = [&](const HeadAttention& head) -> const HeadGrowth& {
         return starred ? head.without_first : head.growth;

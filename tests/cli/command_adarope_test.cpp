@@ -204,6 +204,17 @@ TEST_CASE("adarope: bad input") {
   std::ofstream(path) << "mine";
   check_failure(run_program({"adarope", caches.full, "-o", path}), 2, {"out.json"});
   CHECK(read_file(path) == "mine");
+  check_failure(run_program({"adarope", caches.full, "--reference-length", "nan"}), 2,
+                {"--reference-length"});
+  // Nor do inputs become outputs.
+  const std::string before = read_file(caches.full), config = caches.folder / "config.json";
+  check_failure(run_program({"adarope", caches.full, "-o", caches.full, "--force"}), 2,
+                {"the output is the input"});
+  CHECK(read_file(caches.full) == before);
+  std::ofstream(config) << "{}";
+  check_failure(run_program({"adarope", caches.full, "--config", config, "-o", config, "--force"}), 2,
+                {"the output is the input"});
+  CHECK(read_file(config) == "{}");
 }
 
 TEST_CASE("adarope: a head that does not turn cannot be asked for, and is left out of all") {

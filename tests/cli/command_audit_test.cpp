@@ -141,7 +141,10 @@ TEST_CASE("audit --bins writes the figure's table, whole or not at all") {
   const std::string before = read_file(bins);
   check_failure(run_program({"audit", cache, "--bins", bins}), 2, {bins, "exists"});
   CHECK(read_file(bins) == before);
-  CHECK(run_program({"audit", cache, "--bins", bins, "--force", "--split", "prefix:2"}).exit_code == 0);
+  const ProgramResult replaced =
+      run_program({"audit", cache, "--bins", bins, "--force", "--split", "prefix:2"});
+  CHECK(replaced.exit_code == 0);
+  CHECK(replaced.err == "wrote " + bins + "\n");  // once, and no other note
   CHECK(read_file(bins) != before);
   CHECK(run_program({"audit", cache, "--bins", bins, "--force"}).exit_code == 0);  // r_H = 0: no bins
   CHECK(read_table(bins).rows.empty());

@@ -513,6 +513,9 @@ TEST_CASE("length: zero and non-finite vectors are left out and counted") {
   CHECK(document["heads"][1]["undefined_rows"] == 1);
   CHECK(document["heads"][3]["undefined_rows"] == 0);
   CHECK(run_program({"length", path}).err.find("4 of 60 attention rows left out") != std::string::npos);
+  for (TaskSpec& task : cache.tasks) std::fill(task.query.begin(), task.query.end(), 0.0);
+  write_cache(path, cache);
+  CHECK(run_program({"length", path}).out.find("nan") == std::string::npos);  // no row at all
 }
 
 TEST_CASE("length: wrong usage and heads that do not turn") {

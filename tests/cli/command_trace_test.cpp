@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <fstream>
 
 #include "profiler/activation_set.hpp"
 #include "profiler/head_job.hpp"
@@ -433,6 +434,16 @@ TEST_CASE("trace: what is not there is named, with what is") {
   for (const std::string alpha : {"-1", "x", "nan", "inf", "NR", "20000"})
     check_failure(in_pair({"--rescale", alpha}), 2, {"--rescale"});
   check_failure(in_pair({"--freeze", "--mask-split", "half"}), 2, {"--mask-split"});
+  check_failure(in_pair({"--mask-split", "prefix:1"}), 2, {"--mask-split", "--freeze"});
+  const std::string config = c.folder / "config.json", before = read_file(c.path);
+  std::ofstream(config) << "{}";
+  for (const std::string option : {"-o", "--svg"}) {
+    check_failure(in_pair({option, c.path, "--force"}), 2, {"the output is the input"});
+    check_failure(in_pair({"--config", config, option, config, "--force"}), 2, {"the output is the input"});
+    CHECK(in_pair({option, c.folder / ("x" + option)}).err == "wrote " + (c.folder / ("x" + option)) + "\n");
+  }
+  CHECK(read_file(c.path) == before);
+  CHECK(read_file(config) == "{}");
   check_failure(in_pair({"--plot", "--json"}), 2, {"--plot", "--json"});
   check_failure(in_pair({"--plot", "-o", "-"}), 2, {"-o -"});
   check_failure(in_pair({"--plot", "--format", "npy"}), 2, {"--format"});
