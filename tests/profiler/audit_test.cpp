@@ -164,6 +164,19 @@ void check_against_reference(const std::string& name, const CacheSpec& cache, co
   CHECK(compare_absolute("rho", rho, counted, 1e-4).ok());
 }
 
+/// zeta / T of the first head of the first example, its largest, over pairs that are finite and not 0.
+double largest_ratio(const CacheRun& run) {
+  const auto input = reference_input(run.set(), *run.examples()[0], 0, 0, run.scoring());
+  const PlainHead head = plain_head(input);
+  long double largest = 0;
+  for (const reference::Vector& v : head.pairs) {
+    if (!(reference::norm(v) > 0) || !std::isfinite(reference::norm(v))) continue;
+    const auto f = reference::envelope_facts(v, head.omega, head.high, input.window);
+    largest = std::max(largest, f.zeta / f.envelope);
+  }
+  return static_cast<double>(largest);
+}
+
 }  // namespace
 
 TEST_SUITE_BEGIN("profiler");
@@ -218,12 +231,21 @@ TEST_CASE("audit: pairs without U, without U_H, not finite, and equality at the 
   CHECK(result.evaluated_again >= 2);
   CHECK(result.all.tally.largest_response_ratio > 1 - 1e-5);
   CHECK(result.all.tally.largest_response_ratio <= 1 + result.rounding_response);
+  CHECK(std::abs(result.all.tally.largest_response_ratio - largest_ratio(run)) < 1e-14);
   CHECK(result.nearest.values.pair >= 0);
-  CHECK(result.nearest.query_slot ==
-        1);  // the slow pair's steps are sampled most densely about their largest
+  CHECK(result.nearest.query_slot == 1);  // slow steps are sampled most densely about their largest
   CHECK(result.nearest.task == "one");
   CHECK(result.worst.values.pair < 0);
-  CHECK(std::isnan(result.layers.at(0).statistics.median_norm_floor_ratio) == false);
+  CHECK_FALSE(std::isnan(result.layers.at(0).statistics.median_norm_floor_ratio));
+
+  // The fast pair alone: float32 blocks have its step to 1e-7, the audit to float64.
+  for (std::size_t i = 0; i < dim; ++i) task.query[dim + i] = task.query[3 * dim + i] = 0;
+  write_cache(folder / "fast.h5", cache);
+  options.files = {folder / "fast.h5"};
+  const CacheRun fast(options);
+  const AuditResult one = run_audit(fast);
+  CHECK(one.evaluated_again == one.all.tally.pairs);
+  CHECK(std::abs(one.all.tally.largest_response_ratio - largest_ratio(fast)) < 1e-14);
 }
 
 TEST_CASE("audit: a window of one token has no step; no pairs at all are no error") {
