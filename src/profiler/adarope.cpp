@@ -22,6 +22,8 @@ using spectral::ScaleSearch;
 using State = ScaleSearch::State;
 
 constexpr std::int64_t kQueriesPerBlock = 64;
+/// ln E_2 at the reference below which one key holds all weight: the scale that keeps it is not determined.
+constexpr double kLeastLogLength = 1e-6;
 
 // What is averaged of the rows of a length group.
 struct GroupMeans {
@@ -178,13 +180,17 @@ void begin(HeadSearch& head, const std::vector<GroupMeans>& groups, const Adarop
   }
   HeadFit& fit = head.fit;
   fit.reference_length = groups[reference].length.value();
+  const double target = groups[reference].log_length[ScaleSearch::kUnitPoint].value();
+  if (!(target > kLeastLogLength)) {
+    fit.reason = "E_2 at the reference length is 1, which every large scale holds";
+    return;
+  }
   for (std::size_t g = 0; g < groups.size(); ++g)
     if (groups[g].length.count > 0 && groups[g].length.value() >= fit.reference_length)
       head.used.push_back(g);
   std::stable_sort(head.used.begin(), head.used.end(), [&](std::size_t a, std::size_t b) {
     return groups[a].length.value() < groups[b].length.value();
   });
-  const double target = groups[reference].log_length[ScaleSearch::kUnitPoint].value();
   Mean variance;
   for (std::size_t i = 0; i < head.used.size(); ++i) {
     const GroupMeans& group = groups[head.used[i]];

@@ -278,6 +278,19 @@ TEST_CASE("adarope says why a head has no fit") {
   for (const HeadFit& head : fit_of(below).heads) CHECK(head.reason.find("no scale above 0") == 0);
 }
 
+TEST_CASE("adarope: a head whose reference row rests on one key has no fit") {
+  CacheSpec cache = full_cache({.query_heads = 1, .kv_heads = 1, .examples = {1}});
+  for (std::int64_t slot = 0; slot < 4; ++slot)
+    for (int lane = 0; lane < 8; ++lane) query_of(cache, 0, 0, 0, 0, slot)[lane] *= 1e6;
+  for (const HeadFit& head : fit_of(cache).heads) {
+    CHECK(!head.fitted());
+    CHECK(head.reason.find("E_2 at the reference length is 1") == 0);
+    CHECK(std::isnan(head.tau));
+    CHECK(head.lambda.empty());
+    CHECK(head.lengths.empty());
+  }
+}
+
 TEST_CASE("adarope: capped logits have no fit, and the other layers have theirs") {
   CacheSpec cache = full_cache({.num_layers = 2});
   cache.model.config =
