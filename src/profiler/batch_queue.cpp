@@ -4,14 +4,21 @@
 
 namespace rope {
 
-void BatchQueue::add(BatchTask&& task, bool first) {
+void BatchQueue::push(BatchTask&& task) {
+  {
+    std::unique_lock lock(mutex_);
+    if (tasks_.size() >= most_) drained_.wait(lock, [&] { return closed_ || tasks_.size() <= most_ / 2; });
+    if (closed_) return;  // stopped meanwhile
+    tasks_.push_back(std::move(task));
+  }
+  changed_.notify_one();
+}
+
+void BatchQueue::push_first(BatchTask&& task) {
   {
     const std::lock_guard lock(mutex_);
-    if (closed_) return;  // stopped meanwhile
-    if (first)
-      tasks_.push_front(std::move(task));
-    else
-      tasks_.push_back(std::move(task));
+    if (closed_) return;
+    tasks_.push_front(std::move(task));
   }
   changed_.notify_one();
 }
@@ -24,6 +31,7 @@ std::optional<BatchTask> BatchQueue::pop() {
   if (tasks_.empty()) return std::nullopt;
   std::optional<BatchTask> task(std::move(tasks_.front()));
   tasks_.pop_front();
+  if (tasks_.size() == most_ / 2) drained_.notify_one();
   return task;
 }
 
@@ -48,6 +56,7 @@ void BatchQueue::stop() {
     dropped.swap(tasks_);
   }
   changed_.notify_all();
+  drained_.notify_all();
 }
 
 }  // namespace rope

@@ -9,13 +9,17 @@
 
 namespace rope {
 
-/// Tasks on their way from the reader to the workers. What it holds is bounded by the memory that the reader
-/// may take, not here.
+/// Tasks on their way from the reader to the workers.
 class BatchQueue {
  public:
-  void push(BatchTask&& task) { add(std::move(task), false); }
-  /// Ahead of all others: what several of those wait for.
-  void push_first(BatchTask&& task) { add(std::move(task), true); }
+  /// `most`: tasks that the reader is ahead. Further ones would find their vectors cold, in pages that have to
+  /// be made first.
+  explicit BatchQueue(std::size_t most) : most_(most) {}
+
+  /// Where `most` tasks lie in it, waits until half of them are taken.
+  void push(BatchTask&& task);
+  /// At once and ahead of all others: what several of those wait for.
+  void push_first(BatchTask&& task);
   /// The next task; waits for it. Nothing when the queue was closed and is empty, or was stopped.
   std::optional<BatchTask> pop();
   /// True when somebody waits in vain.
@@ -24,10 +28,9 @@ class BatchQueue {
   void stop();   ///< and what is in it is dropped
 
  private:
-  void add(BatchTask&& task, bool first);
-
+  const std::size_t most_;
   mutable std::mutex mutex_;
-  std::condition_variable changed_;
+  std::condition_variable changed_, drained_;
   std::deque<BatchTask> tasks_;
   int waiting_ = 0;
   bool closed_ = false;

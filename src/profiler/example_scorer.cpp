@@ -16,6 +16,8 @@
 namespace rope {
 namespace {
 
+constexpr std::size_t kTasksAhead = 64;  // of each worker: some tens of milliseconds
+
 /// An example whose heads are being scored.
 struct ExampleUnderWay {
   MemoryLease lease;
@@ -27,7 +29,7 @@ struct ExampleUnderWay {
 class Run {
  public:
   Run(const ActivationSet& set, const ScoringOptions& options, const ScoringResources& resources,
-      const MemoryShares& shares, GridCache& grids, std::span<const SetExample* const> examples,
+      const MemoryShares& shares, int workers, GridCache& grids, std::span<const SetExample* const> examples,
       std::span<const HeadWork> work)
       : set_(set),
         options_(options),
@@ -37,6 +39,7 @@ class Run {
         work_(work),
         vectors_(shares.vectors),
         results_(shares.results),
+        queue_(kTasksAhead * static_cast<std::size_t>(workers)),
         reader_(set, options, grids, vectors_, std::max<std::int64_t>(shares.vectors / 8, 1)),
         packer_(shares.lanes, [this](BatchTask&& task) { hand_out(std::move(task)); }) {}
 
@@ -269,7 +272,7 @@ ExampleScorer::ExampleScorer(const ActivationSet& set, const ScoringOptions& opt
 
 void ExampleScorer::score(std::span<const SetExample* const> examples, std::span<const HeadWork> work,
                           const Take& take) {
-  Run run(*set_, options_, resources_, shares_, grids_, examples, work);
+  Run run(*set_, options_, resources_, shares_, workers_, grids_, examples, work);
   run.start(workers_);
   run.take_all(take);
   facts_ = run.facts();
