@@ -95,6 +95,12 @@ Hdf5Handle create_dataset(hid_t group, const char* name, hid_t type, const Layou
       written(H5Dcreate2(group, name, type, space.get(), H5P_DEFAULT, creation.get(), H5P_DEFAULT), file));
 }
 
+void write_chunk_as_is(hid_t dataset, const std::vector<hsize_t>& origin, std::span<const std::byte> bytes,
+                       const std::string& file) {
+  constexpr std::uint32_t kSkipped = 3;  // shuffle and deflate
+  written(H5Dwrite_chunk(dataset, H5P_DEFAULT, kSkipped, origin.data(), bytes.size(), bytes.data()), file);
+}
+
 void put_column(hid_t group, const char* name, std::span<const double> values, const char* unit,
                 const char* meaning, const std::string& file, std::vector<hsize_t> shape) {
   if (shape.empty()) shape = {values.size()};

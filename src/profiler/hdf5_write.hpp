@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -31,6 +32,9 @@ struct Layout {
 Hdf5Handle text_type(std::size_t width);
 Hdf5Handle create_dataset(hid_t group, const char* name, hid_t type, const Layout& layout, const void* fill,
                           const std::string& file);
+/// A whole chunk past the dataset's filters. bytes: little-endian.
+void write_chunk_as_is(hid_t dataset, const std::vector<hsize_t>& origin, std::span<const std::byte> bytes,
+                       const std::string& file);
 
 /// Whole contiguous datasets with their unit and meaning.
 void put_column(hid_t group, const char* name, std::span<const double> values, const char* unit,

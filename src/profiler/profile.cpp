@@ -350,9 +350,7 @@ HeadSelection select_from(const ActivationSet& set, const ProfileReader& profile
   std::vector<std::vector<char>> stored;
   for (std::size_t t = 0; t < set.tasks().size(); ++t) {
     const SetTask& task = set.tasks()[t];
-    share.emplace_back(set.heads().size(), kNaN);
-    for (const HeadSummary& row : summarize_heads(profile, profile.tasks()[t]))
-      share.back()[static_cast<std::size_t>(row.head)] = row.score[static_cast<int>(Score::kNormShare)];
+    share.push_back(head_means(profile, profile.tasks()[t], Score::kNormShare));
     stored.emplace_back();
     for (const SetHead& head : set.heads())
       stored.back().push_back(std::binary_search(task.layers.begin(), task.layers.end(), head.layer));

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstring>
 #include <limits>
 #include <stdexcept>
@@ -15,6 +16,7 @@ using namespace detail;
 
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 constexpr std::size_t kChunkBytes = 1 << 16;
+constexpr bool kStoredOrder = std::endian::native == std::endian::little;
 
 /// One member of every row as a vector.
 template <class T, class Row, class Get>
@@ -23,6 +25,14 @@ std::vector<T> gather(const std::vector<Row>& rows, Get get) {
   values.reserve(rows.size());
   for (const auto& row : rows) values.push_back(static_cast<T>(get(row)));
   return values;
+}
+
+/// True where deflating pays: the missing values of heads that were not scored. Scores themselves shrink by a
+/// tenth at best, in more time than all else of a profile's writing takes.
+bool mostly_repeats(std::span<const std::uint64_t> values) {
+  std::size_t repeats = 0;
+  for (std::size_t i = 1; i < values.size(); ++i) repeats += values[i] == values[i - 1];
+  return 4 * repeats >= values.size();
 }
 
 void write_layers(hid_t file, const std::vector<ProfileLayer>& layers, const std::string& name) {
@@ -103,7 +113,8 @@ struct ProfileWriter::Impl {
     Hdf5Handle dataset;
     hsize_t chunk_rows = 1;
     hsize_t first = 0, count = 0;
-    hid_t native = -1;
+    hsize_t rows = 0;
+    bool reals = false;
     std::vector<std::uint64_t> values;
   };
   struct Task {
@@ -148,14 +159,16 @@ struct ProfileWriter::Impl {
     open_task = task_name;
   }
 
-  void open_table(Table& table, const ColumnInfo& info, hid_t type, const void* fill, std::int64_t rows) {
+  void open_table(Table& table, const ColumnInfo& info, bool reals, std::int64_t rows) {
     if (table.dataset.valid()) return;
     table.chunk_rows = std::max<std::size_t>(1, kChunkBytes / (8 * std::max<std::size_t>(heads, 1)));
+    table.rows = static_cast<hsize_t>(rows);
+    table.reals = reals;
     if (H5Lexists(group.get(), info.name, H5P_DEFAULT) > 0) {
       table.dataset = Hdf5Handle(written(H5Dopen2(group.get(), info.name, H5P_DEFAULT), name));
     } else {
-      table.dataset = create_dataset(group.get(), info.name, type,
-                                     {{static_cast<hsize_t>(rows), heads}, table.chunk_rows}, fill, name);
+      table.dataset = create_dataset(group.get(), info.name, reals ? H5T_IEEE_F64LE : H5T_STD_I64LE,
+                                     {{table.rows, heads}, table.chunk_rows}, reals ? &kNaN : nullptr, name);
       put_attribute(table.dataset.get(), "units", std::string(info.unit), name);
       put_attribute(table.dataset.get(), "meaning", std::string(info.meaning), name);
       put_attribute(table.dataset.get(), "axes", std::string("example, head"), name);
@@ -164,24 +177,32 @@ struct ProfileWriter::Impl {
 
   void write_rows(Table& table) {
     if (table.count == 0) return;
-    const hsize_t start[2] = {table.first, 0}, count[2] = {table.count, heads};
-    const Hdf5Handle there(written(H5Dget_space(table.dataset.get()), name));
-    written(H5Sselect_hyperslab(there.get(), H5S_SELECT_SET, start, nullptr, count, nullptr), name);
-    const Hdf5Handle here(written(H5Screate_simple(2, count, nullptr), name));
-    written(H5Dwrite(table.dataset.get(), table.native, here.get(), there.get(), H5P_DEFAULT,
-                     table.values.data()),
-            name);
+    const hsize_t chunk_rows = std::min(table.chunk_rows, table.rows);
+    const bool whole = table.count == chunk_rows && table.first % chunk_rows == 0;
+    if (table.reals && whole && kStoredOrder && !mostly_repeats(table.values))
+      write_chunk_as_is(table.dataset.get(), {table.first, 0}, std::as_bytes(std::span(table.values)), name);
+    else
+      write_block(table);
     table.count = 0;
     table.values.clear();
   }
 
+  void write_block(const Table& table) {
+    const hsize_t start[2] = {table.first, 0}, count[2] = {table.count, heads};
+    const Hdf5Handle there(written(H5Dget_space(table.dataset.get()), name));
+    written(H5Sselect_hyperslab(there.get(), H5S_SELECT_SET, start, nullptr, count, nullptr), name);
+    const Hdf5Handle here(written(H5Screate_simple(2, count, nullptr), name));
+    written(H5Dwrite(table.dataset.get(), table.reals ? H5T_NATIVE_DOUBLE : H5T_NATIVE_INT64, here.get(),
+                     there.get(), H5P_DEFAULT, table.values.data()),
+            name);
+  }
+
   /// Values of 8 bytes, one per head.
-  void add_row(Table& table, std::int64_t row, hid_t native, const void* values) {
+  void add_row(Table& table, std::int64_t row, const void* values) {
     if (heads == 0) return;
     const auto at = static_cast<hsize_t>(row);
     if (table.count > 0 && at != table.first + table.count) write_rows(table);
     if (table.count == 0) table.first = at;
-    table.native = native;
     const std::size_t old = table.values.size();
     table.values.resize(old + heads);
     std::memcpy(table.values.data() + old, values, heads * sizeof(std::uint64_t));
@@ -276,8 +297,8 @@ void ProfileWriter::put(const std::string& task, Score score, std::int64_t row,
   if (values.size() != w.heads) throw std::logic_error("profile: one value per head expected");
   w.open(task);
   auto& table = w.scores[static_cast<std::size_t>(score)];
-  w.open_table(table, column(score), H5T_IEEE_F64LE, &kNaN, state.info.examples);
-  w.add_row(table, row, H5T_NATIVE_DOUBLE, values.data());
+  w.open_table(table, column(score), true, state.info.examples);
+  w.add_row(table, row, values.data());
 }
 
 void ProfileWriter::put(const std::string& task, Count count, std::int64_t row,
@@ -288,8 +309,8 @@ void ProfileWriter::put(const std::string& task, Count count, std::int64_t row,
   if (values.size() != w.heads) throw std::logic_error("profile: one value per head expected");
   w.open(task);
   auto& table = w.counts[static_cast<std::size_t>(count)];
-  w.open_table(table, column(count), H5T_STD_I64LE, nullptr, state.info.examples);
-  w.add_row(table, row, H5T_NATIVE_INT64, values.data());
+  w.open_table(table, column(count), false, state.info.examples);
+  w.add_row(table, row, values.data());
 }
 
 void ProfileWriter::put_usage(const std::string& task, const std::vector<UsageSpectrum>& spectra) {

@@ -100,14 +100,22 @@ std::vector<TaskSummary> summarize_tasks(const ProfileReader& profile) {
   return summaries;
 }
 
+std::vector<double> head_means(const ProfileReader& profile, const ProfileTask& task, Score score) {
+  std::vector<Mean> means(profile.header().heads.size());
+  for_blocks(task, means.size(), [&](std::int64_t first, std::int64_t count) {
+    const std::vector<double> block = profile.read(task, score, first, count);
+    for (std::size_t i = 0; i < block.size(); ++i) means[i % means.size()].add(block[i]);
+  });
+  std::vector<double> values;
+  for (const Mean& mean : means) values.push_back(mean.value());
+  return values;
+}
+
 std::vector<HeadSummary> summarize_heads(const ProfileReader& profile, const ProfileTask& task) {
   const auto& heads = profile.header().heads;
-  std::vector<std::array<Mean, kScores>> means(heads.size());
+  std::vector<std::vector<double>> means;
   for (std::size_t s = 0; s < kScores; ++s)
-    for_blocks(task, heads.size(), [&](std::int64_t first, std::int64_t count) {
-      const std::vector<double> block = profile.read(task, static_cast<Score>(s), first, count);
-      for (std::size_t i = 0; i < block.size(); ++i) means[i % heads.size()][s].add(block[i]);
-    });
+    means.push_back(head_means(profile, task, static_cast<Score>(s)));
 
   std::vector<HeadSummary> summaries;
   for (std::size_t n = 0; n < heads.size(); ++n) {
@@ -117,7 +125,7 @@ std::vector<HeadSummary> summarize_heads(const ProfileReader& profile, const Pro
     summary.task = task.name;
     summary.head = static_cast<std::int64_t>(n);
     summary.selected = profile.selection().selected[n] != 0;
-    for (std::size_t s = 0; s < kScores; ++s) summary.score[s] = means[n][s].value();
+    for (std::size_t s = 0; s < kScores; ++s) summary.score[s] = means[s][n];
     summaries.push_back(std::move(summary));
   }
   return summaries;

@@ -30,6 +30,8 @@ struct HeadSummary {
 /// Streams a profile by blocks of examples.
 std::vector<TaskSummary> summarize_tasks(const ProfileReader& profile);
 std::vector<HeadSummary> summarize_heads(const ProfileReader& profile, const ProfileTask& task);
+/// [N] per head of the profile: mean over its own valid examples, NaN where none.
+std::vector<double> head_means(const ProfileReader& profile, const ProfileTask& task, Score score);
 
 /// Examples' task values: mean over selected heads, NaN where none (what the bootstrap resamples).
 std::vector<double> example_values(const ProfileReader& profile, const ProfileTask& task, Score score);
