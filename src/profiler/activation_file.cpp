@@ -58,6 +58,18 @@ struct ActivationFile::Impl {
     return *current;
   }
 
+  /// Pieces of a block out of compressed chunks; false where the library has to read it.
+  bool fetch_chunks(int side, std::int64_t example, const Heads& heads, std::vector<ChunkPiece>& pieces) {
+    ChunkReader* chunks = side_chunks[side].get();
+    if (chunks == nullptr) return false;
+    for (int layer = 0; layer < heads.layers; ++layer) {
+      const std::size_t before = pieces.size();
+      if (!chunks->read(example, heads.layer_slot + layer, heads.first, heads.count, pieces)) return false;
+      for (std::size_t k = before; k < pieces.size(); ++k) pieces[k].to[0] += layer * heads.count;
+    }
+    return true;
+  }
+
   Hdf5Source source;
   CacheContents contents;
   std::string current_name;
@@ -172,46 +184,45 @@ void ActivationFile::keep_chunks(std::int64_t bytes) {
 
 void ActivationFile::read_block(const TaskHeader& task, Side side, std::int64_t example, int layer_slot,
                                 int first_head, int heads, RawBlock& block) const {
-  fetch_block(task, side, example, layer_slot, first_head, heads, block);
+  fetch_block(task, side, example, {layer_slot, 1, first_head, heads}, block);
   block.decode();
 }
 
-void ActivationFile::fetch_block(const TaskHeader& task, Side side, std::int64_t example, int layer_slot,
-                                 int first_head, int heads, RawBlock& block) const {
+void ActivationFile::fetch_block(const TaskHeader& task, Side side, std::int64_t example, const Heads& heads,
+                                 RawBlock& block) const {
   const bool query = side == Side::kQuery;
+  const std::int64_t all = query ? task.query_heads : task.kv_heads;
   require_range(example, 1, task.examples);
-  require_range(layer_slot, 1, std::ssize(task.layers));
-  require_range(first_head, heads, query ? task.query_heads : task.kv_heads);
+  require_range(heads.layer_slot, heads.layers, std::ssize(task.layers));
+  require_range(heads.first, heads.count, all);
+  if (heads.layers > 1 && heads.count != all) throw std::logic_error("activation file: heads of some layers");
   auto lock = lock_hdf5();
   const TaskData& data = impl_->open(task);
   const Hdf5Dataset& set = query ? data.query : data.key;
   const H5T_order_t native = std::endian::native == std::endian::big ? H5T_ORDER_BE : H5T_ORDER_LE;
   block.type = query ? task.query_type : task.key_type;
-  block.heads = heads;
+  block.heads = std::int64_t{heads.layers} * heads.count;
   block.tokens = query ? task.query_slots : task.key_slots;
   block.head_dim = task.head_dim;
   block.pieces.clear();
   block.swapped = H5Tget_order(set.type.get()) != native;
-  const std::int64_t head_bytes = heads > 0 ? block.size() / heads : 0;
   if (block.size() == 0) {
     block.bytes.clear();
     return;
   }
-  ChunkReader* chunks = impl_->side_chunks[query ? 0 : 1].get();
-  if (chunks != nullptr && chunks->read(example, layer_slot, first_head, heads, block.pieces)) return;
+  if (impl_->fetch_chunks(query ? 0 : 1, example, heads, block.pieces)) return;
   block.pieces.clear();
   block.bytes.resize(static_cast<std::size_t>(block.size()));
   if (set.offset >= 0) {
-    const std::int64_t head =
-        (example * std::ssize(task.layers) + layer_slot) * (query ? task.query_heads : task.kv_heads) +
-        first_head;
+    const std::int64_t head = (example * std::ssize(task.layers) + heads.layer_slot) * all + heads.first;
     lock.unlock();  // plain bytes
-    impl_->source.read_bytes(set, set.offset + head * head_bytes, block.bytes.size(), block.bytes.data());
+    impl_->source.read_bytes(set, set.offset + head * (block.size() / block.heads), block.bytes.size(),
+                             block.bytes.data());
   } else {
     // The stored type on both sides: HDF5 then copies bytes; its own float conversion is a hundred times
     // slower than reading.
-    impl_->source.read(set, set.type.get(), {example, layer_slot, first_head, 0, 0},
-                       {1, 1, heads, block.tokens, block.head_dim}, block.bytes.data());
+    impl_->source.read(set, set.type.get(), {example, heads.layer_slot, heads.first, 0, 0},
+                       {1, heads.layers, heads.count, block.tokens, block.head_dim}, block.bytes.data());
   }
 }
 

@@ -116,9 +116,13 @@ class ActivationFile {
   /// Vectors of one example and layer slot, heads [first_head, first_head + heads), all token slots.
   void read_block(const TaskHeader& task, Side side, std::int64_t example, int layer_slot, int first_head,
                   int heads, RawBlock& block) const;
+  /// Which vectors of an example. Of several layers: all heads, which then count on from layer to layer.
+  struct Heads {
+    int layer_slot = 0, layers = 1, first = 0, count = 0;
+  };
   /// The same without the work that needs no file: RawBlock::decode does it.
-  void fetch_block(const TaskHeader& task, Side side, std::int64_t example, int layer_slot, int first_head,
-                   int heads, RawBlock& block) const;
+  void fetch_block(const TaskHeader& task, Side side, std::int64_t example, const Heads& heads,
+                   RawBlock& block) const;
   /// Decoded chunks that are kept because blocks to come may lie in them: of each side about so many bytes,
   /// and always one.
   void keep_chunks(std::int64_t bytes);

@@ -12,8 +12,8 @@ namespace rope {
 /// Tasks on their way from the reader to the workers.
 class BatchQueue {
  public:
-  /// `most`: tasks that the reader is ahead. Further ones would find their vectors cold, in pages that have to
-  /// be made first.
+  /// `most`: tasks that the reader is ahead. Further ones would find their vectors cold, in pages that have
+  /// to be made first.
   explicit BatchQueue(std::size_t most) : most_(most) {}
 
   /// Where `most` tasks lie in it, waits until half of them are taken.

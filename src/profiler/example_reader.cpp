@@ -8,6 +8,9 @@ namespace rope {
 namespace {
 
 constexpr std::size_t kPhasesKept = 4;  // grids that alternate from layer to layer
+/// Vectors of neighbouring layers that are read at once: calls of the library cost as much as some KB, and
+/// memory of more than 128 KiB comes in new pages each time.
+constexpr std::int64_t kJoinedBytes = 96 << 10;
 
 struct HeldPhases {
   HeldPhases(MemoryLease granted, std::shared_ptr<const PartSlots> of, const spectral::LaneMap& lanes)
@@ -38,9 +41,11 @@ struct ExampleReader::Part {
   int group() const { return task->query_heads / task->kv_heads; }
 };
 
-/// Neighbouring key heads of one layer, all wanted.
+/// Neighbouring key heads of one layer, all wanted, or all those of neighbouring layers.
 struct ExampleReader::Piece {
-  int slot, first_kv, end_kv;
+  int slot, layers, first_kv, end_kv;
+
+  int key_heads() const { return end_kv - first_kv; }
 };
 
 std::int64_t ExampleReader::kv_head_bytes(const TaskHeader& task) const {
@@ -77,34 +82,48 @@ bool ExampleReader::read(const SetExample& example, std::span<const HeadWork> wo
   return true;
 }
 
+bool ExampleReader::wanted(const Part& part, int slot, int kv) const {
+  const int layer = part.task->layers[static_cast<std::size_t>(slot)];
+  const std::int64_t first_head = set_->first_head(layer);
+  if (!set_->model(part.place->file).layers()[static_cast<std::size_t>(layer)].rotates || first_head < 0)
+    return false;
+  for (int head = kv * part.group(); head < (kv + 1) * part.group(); ++head)
+    if (part.work[static_cast<std::size_t>(first_head + head)] != HeadWork::kNone) return true;
+  return false;
+}
+
 bool ExampleReader::read_part(Part& part, const Emit& emit, const std::function<void()>& before_wait) {
   const TaskHeader& task = *part.task;
-  const ResolvedModel& model = set_->model(part.place->file);
+  const int layers = static_cast<int>(task.layers.size()), all = task.kv_heads;
   const std::int64_t head_bytes = std::max<std::int64_t>(1, kv_head_bytes(task));
-  const int most = static_cast<int>(std::clamp<std::int64_t>(piece_ / head_bytes, 1, task.kv_heads));
-  for (int slot = 0; slot < static_cast<int>(task.layers.size()); ++slot) {
-    const int layer = task.layers[static_cast<std::size_t>(slot)];
-    const std::int64_t first_head = set_->first_head(layer);
-    if (!model.layers()[static_cast<std::size_t>(layer)].rotates || first_head < 0) continue;
-    const auto wanted = [&](int kv) {
-      for (int head = kv * part.group(); head < (kv + 1) * part.group(); ++head)
-        if (part.work[static_cast<std::size_t>(first_head + head)] != HeadWork::kNone) return true;
-      return false;
-    };
-    for (int kv = 0; kv < task.kv_heads;) {
-      if (!wanted(kv)) {
-        ++kv;
-        continue;
-      }
-      int end = kv + 1;
-      while (end < task.kv_heads && end - kv < most && wanted(end)) ++end;
-      if (!part.slots)
-        part.slots = std::make_shared<PartSlots>(make_part_slots(
-            part.file->read_slots(task, part.place->row, part.example->window, options_->window == 0),
-            task.full_coverage));
-      if (!read_piece(part, {slot, kv, end}, emit, before_wait)) return false;
-      kv = end;
+  const int most = static_cast<int>(std::clamp<std::int64_t>(piece_ / head_bytes, 1, all));
+  const std::int64_t most_layers = std::min(piece_, kJoinedBytes) / (head_bytes * all);
+  // Where the wanted key heads from `kv` on end, `end` at most.
+  const auto end_of_run = [&](int slot, int kv, int end) {
+    while (kv < end && wanted(part, slot, kv)) ++kv;
+    return kv;
+  };
+  const auto read = [&](const Piece& piece) {
+    if (!part.slots)
+      part.slots = std::make_shared<PartSlots>(make_part_slots(
+          part.file->read_slots(task, part.place->row, part.example->window, options_->window == 0),
+          task.full_coverage));
+    return read_piece(part, piece, emit, before_wait);
+  };
+  for (int slot = 0; slot < layers;) {
+    int end = slot;
+    while (end < layers && end - slot < most_layers && end_of_run(end, 0, all) == all) ++end;
+    if (end - slot > 1) {
+      if (!read({slot, end - slot, 0, all})) return false;
+      slot = end;
+      continue;
     }
+    for (int kv = 0; kv < all;) {
+      const int run_end = end_of_run(slot, kv, std::min(all, kv + most));
+      if (run_end > kv && !read({slot, 1, kv, run_end})) return false;
+      kv = std::max(run_end, kv + 1);
+    }
+    ++slot;
   }
   return true;
 }
@@ -154,34 +173,37 @@ bool ExampleReader::read_piece(const Part& part, const Piece& piece, const Emit&
                                const std::function<void()>& before_wait) {
   using Side = ActivationFile::Side;
   const TaskHeader& task = *part.task;
-  const int layer = task.layers[static_cast<std::size_t>(piece.slot)], group = part.group();
-  const LayerModel& facts = set_->model(part.place->file).layers()[static_cast<std::size_t>(layer)];
-  const std::int64_t first_head = set_->first_head(layer);
-  const auto work_of = [&](int head) { return part.work[static_cast<std::size_t>(first_head + head)]; };
-
+  const int group = part.group();
   const ModelHeader& header = part.file->model();
   const bool unturns = header.query_rotation == Rotation::kPost || header.key_rotation == Rotation::kPost;
 
   struct Wanted {
-    int head;
+    const LayerModel* layer;
+    int place, head;            // its layer in the piece, its number there
+    std::int64_t index;         // in the set
     const Grid *grid, *scored;  // as stored, and as changed
     std::vector<double> scale;  // [h] of the change
   };
   std::vector<Wanted> wanted;
   std::vector<const Grid*> used;  // grids whose phases are needed
-  std::int64_t bytes = (piece.end_kv - piece.first_kv) * kv_head_bytes(task);
-  for (int head = piece.first_kv * group; head < piece.end_kv * group; ++head) {
-    if (work_of(head) == HeadWork::kNone) continue;
-    const Grid& grid = grids_->grid(part.place->file, layer, head, part.example->window);
-    HeadChange change;
-    if (options_->changes && !grid.lanes.omega.empty())
-      change = options_->changes->of(facts, head, part.example->window, grid.frequencies);
-    const Grid& scored = grids_->with_still_pairs(part.place->file, grid, change.frozen);
-    if (scored.lanes.omega.empty()) continue;  // a head that does not rotate has no scores
-    wanted.push_back({head, &grid, &scored, std::move(change.scale)});
-    bytes += HeadJob::bytes_of(*part.slots, scored.lanes.omega.size());
-    for (const Grid* turning : {&scored, unturns ? &grid : &scored})
-      if (std::find(used.begin(), used.end(), turning) == used.end()) used.push_back(turning);
+  std::int64_t bytes = piece.layers * piece.key_heads() * kv_head_bytes(task);
+  for (int place = 0; place < piece.layers; ++place) {
+    const int layer = task.layers[static_cast<std::size_t>(piece.slot + place)];
+    const LayerModel& facts = set_->model(part.place->file).layers()[static_cast<std::size_t>(layer)];
+    for (int head = piece.first_kv * group; head < piece.end_kv * group; ++head) {
+      const std::int64_t index = set_->first_head(layer) + head;
+      if (part.work[static_cast<std::size_t>(index)] == HeadWork::kNone) continue;
+      const Grid& grid = grids_->grid(part.place->file, layer, head, part.example->window);
+      HeadChange change;
+      if (options_->changes && !grid.lanes.omega.empty())
+        change = options_->changes->of(facts, head, part.example->window, grid.frequencies);
+      const Grid& scored = grids_->with_still_pairs(part.place->file, grid, change.frozen);
+      if (scored.lanes.omega.empty()) continue;  // a head that does not rotate has no scores
+      wanted.push_back({&facts, place, head, index, &grid, &scored, std::move(change.scale)});
+      bytes += HeadJob::bytes_of(*part.slots, scored.lanes.omega.size());
+      for (const Grid* turning : {&scored, unturns ? &grid : &scored})
+        if (std::find(used.begin(), used.end(), turning) == used.end()) used.push_back(turning);
+    }
   }
   if (wanted.empty()) return true;
   std::int64_t taken = bytes + phase_bytes(part, used);
@@ -193,10 +215,11 @@ bool ExampleReader::read_piece(const Part& part, const Piece& piece, const Emit&
   }
   MemoryLease lease(*gate_, taken);
   const auto vectors = std::make_shared<HeldVectors>();
-  part.file->fetch_block(task, Side::kQuery, part.place->row, piece.slot, piece.first_kv * group,
-                         (piece.end_kv - piece.first_kv) * group, vectors->query);
-  part.file->fetch_block(task, Side::kKey, part.place->row, piece.slot, piece.first_kv,
-                         piece.end_kv - piece.first_kv, vectors->key);
+  part.file->fetch_block(task, Side::kQuery, part.place->row,
+                         {piece.slot, piece.layers, piece.first_kv * group, piece.key_heads() * group},
+                         vectors->query);
+  part.file->fetch_block(task, Side::kKey, part.place->row,
+                         {piece.slot, piece.layers, piece.first_kv, piece.key_heads()}, vectors->key);
   bytes_read_ += vectors->query.size() + vectors->key.size();
 
   make_phases(part, used, lease);
@@ -206,19 +229,19 @@ bool ExampleReader::read_piece(const Part& part, const Piece& piece, const Emit&
       return rotation == Rotation::kPre ? w.grid->frequencies.attention_factor : 1.0;
     };
     auto job = std::make_shared<HeadJob>();
-    job->setting = {
-        &facts,
-        &w.scored->lanes,
-        {&vectors->query, w.head - piece.first_kv * group, header.query_rotation,
-         factor(header.query_rotation)},
-        {&vectors->key, w.head / group - piece.first_kv, header.key_rotation, factor(header.key_rotation)}};
+    const int key = w.place * piece.key_heads() + w.head / group - piece.first_kv;
+    const int query = (w.place * piece.key_heads() - piece.first_kv) * group + w.head;
+    job->setting = {w.layer,
+                    &w.scored->lanes,
+                    {&vectors->query, query, header.query_rotation, factor(header.query_rotation)},
+                    {&vectors->key, key, header.key_rotation, factor(header.key_rotation)}};
     job->vectors = vectors;
     job->slots = part.slots;
-    job->grid = grids_->at_window(*w.scored, layer_window(*options_, facts, *part.example));
+    job->grid = grids_->at_window(*w.scored, layer_window(*options_, *w.layer, *part.example));
     if (options_->near_far)
       job->order_grid =
           options_->near_far_window > 0 ? grids_->at_window(*w.scored, options_->near_far_window) : job->grid;
-    job->work = work_of(w.head);
+    job->work = part.work[static_cast<std::size_t>(w.index)];
     job->options = options_;
     job->phases = find_phases(*w.scored);
     if (w.scored != w.grid || !w.scale.empty()) change(*job, *w.grid, w.scale);
@@ -227,7 +250,7 @@ bool ExampleReader::read_piece(const Part& part, const Piece& piece, const Emit&
   }
   vectors->lease = std::move(lease);  // what the phases left of it
   if (phases_.size() > kPhasesKept) phases_.erase(phases_.begin(), phases_.end() - kPhasesKept);
-  for (std::size_t k = 0; k < jobs.size(); ++k) emit(std::move(jobs[k]), first_head + wanted[k].head);
+  for (std::size_t k = 0; k < jobs.size(); ++k) emit(std::move(jobs[k]), wanted[k].index);
   return true;
 }
 

@@ -40,6 +40,7 @@ class ExampleReader {
   struct Piece;
   struct Part;
   bool read_part(Part& part, const Emit& emit, const std::function<void()>& before_wait);
+  bool wanted(const Part& part, int slot, int kv) const;
   bool read_piece(const Part& part, const Piece& piece, const Emit& emit,
                   const std::function<void()>& before_wait);
   void change(HeadJob& job, const Grid& stored, const std::vector<double>& scale) const;

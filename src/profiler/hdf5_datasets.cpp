@@ -260,7 +260,7 @@ void Hdf5Source::read(const Hdf5Dataset& set, hid_t memory_type, const std::vect
   if (!memory.valid() || !space.valid() ||
       (rank > 0 &&
        H5Sselect_hyperslab(space.get(), H5S_SELECT_SET, first.data(), nullptr, size.data(), nullptr) < 0) ||
-      H5Dread(set.handle.get(), memory_type, memory.get(), space.get(), H5P_DEFAULT, out) < 0)
+      H5Dread(set.handle.get(), memory_type, memory.get(), space.get(), transfer_.get(), out) < 0)
     throw error(set.path, "readable data", "damage: " + hdf5_error_text());
 }
 

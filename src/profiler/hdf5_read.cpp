@@ -50,6 +50,9 @@ Hdf5Source::Hdf5Source(const std::string& path, Hdf5Rules rules) : path_(path), 
     if (!file_.valid())
       throw UserError(path + ": cannot read as HDF5: " + hdf5_error_text(),
                       "the file may be truncated, damaged, or still open in the program that writes it");
+    // The library clears its buffer for conversions, 1 MiB by default, for every dataset that it reads.
+    transfer_ = Hdf5Handle(H5Pcreate(H5P_DATASET_XFER));
+    H5Pset_buffer(transfer_.get(), std::size_t{1} << 14, nullptr, nullptr);
   } catch (...) {
     close(descriptor_);
     throw;

@@ -126,6 +126,7 @@ class Hdf5Source {
   Hdf5Rules rules_;
   int descriptor_ = -1;
   Hdf5Handle file_;
+  Hdf5Handle transfer_;  // how blocks are read
 };
 
 /// "[12, 30, 9, 4, 64]"

@@ -114,8 +114,7 @@ std::vector<double> head_means(const ProfileReader& profile, const ProfileTask& 
 std::vector<HeadSummary> summarize_heads(const ProfileReader& profile, const ProfileTask& task) {
   const auto& heads = profile.header().heads;
   std::vector<std::vector<double>> means;
-  for (std::size_t s = 0; s < kScores; ++s)
-    means.push_back(head_means(profile, task, static_cast<Score>(s)));
+  for (std::size_t s = 0; s < kScores; ++s) means.push_back(head_means(profile, task, static_cast<Score>(s)));
 
   std::vector<HeadSummary> summaries;
   for (std::size_t n = 0; n < heads.size(); ++n) {
