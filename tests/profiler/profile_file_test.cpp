@@ -9,6 +9,8 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <random>
+#include <tuple>
 
 #include "profiler/error.hpp"
 #include "support/make_profile.hpp"
@@ -91,6 +93,40 @@ void put_dataset(hid_t file, const char* name, hid_t type, std::vector<hsize_t> 
 }  // namespace
 
 TEST_SUITE_BEGIN("profiler");
+
+TEST_CASE("chunks of scores are stored as they are, missing values deflated") {
+  TempDir folder;
+  const std::string path = folder / "p.h5";
+  constexpr int kRows = 70, kHeads = 300;  // chunks of 27 rows, the last one partly filled
+  std::mt19937_64 generator(5);
+  ScoreTable table{{"task"}, kHeads, {}, {{Score::kSemantic, {}}, {Score::kPositional, {}}}};
+  for (auto& [score, cube] : table.scores) {
+    cube.assign(1, {kRows, std::vector<double>(kHeads, std::nan(""))});
+    for (auto& row : cube[0])
+      for (std::size_t n = 0; n < row.size(); ++n)
+        if (score == Score::kSemantic || n % 20 == 0) row[n] = unit(generator);
+  }
+  make_profile(path, table);
+  const ProfileReader reader(path);
+  for (const auto& [score, cube] : table.scores) {
+    std::vector<double> flat;
+    for (const auto& row : cube[0]) flat.insert(flat.end(), row.begin(), row.end());
+    CHECK(same(reader.read(reader.tasks()[0], score, 0, kRows), flat));
+  }
+  const hid_t file = H5Fopen(path.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT);
+  for (const auto& [score, most, least] :
+       {std::tuple(Score::kSemantic, 27 * kHeads * 8, 27 * kHeads * 8), {Score::kPositional, 10000, 1}}) {
+    const std::string name = std::string("/tasks/task/") + column(score).name;
+    const hid_t dataset = H5Dopen2(file, name.c_str(), H5P_DEFAULT);
+    const hsize_t first[2] = {0, 0};
+    hsize_t stored = 0;
+    CHECK(H5Dget_chunk_storage_size(dataset, first, &stored) >= 0);
+    CHECK(stored <= static_cast<hsize_t>(most));
+    CHECK(stored >= static_cast<hsize_t>(least));
+    H5Dclose(dataset);
+  }
+  H5Fclose(file);
+}
 
 TEST_CASE("a profile reads back what was put") {
   TempDir folder;
