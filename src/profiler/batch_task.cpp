@@ -42,6 +42,7 @@ void BatchPacker::add(const std::shared_ptr<HeadJob>& job, BatchTask::Kind kind,
     task.grid = job->grid;
     task.order_grid = job->order_grid;
     task.softcap = softcap;
+    task.parts.reserve(32);
   }
   task.parts.push_back({job, block});
   task.lanes += lanes;

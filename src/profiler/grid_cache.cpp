@@ -1,6 +1,7 @@
 #include "profiler/grid_cache.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 #include "profiler/phase_clock.hpp"
 
@@ -72,9 +73,11 @@ const Grid& GridCache::intern(const spectral::FrequencyGrid& frequencies, spectr
   GridKey key{frequencies.omega, frequencies.attention_factor, frequencies.rho, static_cast<int>(layout),
               head_dim};
   std::unique_ptr<Grid>& slot = grids_[std::move(key)];
-  if (!slot)
+  if (!slot) {
     slot = std::make_unique<Grid>(
-        Grid{frequencies, spectral::make_lane_map(frequencies.omega, layout, head_dim)});
+        Grid{frequencies, spectral::make_lane_map(frequencies.omega, layout, head_dim), {}});
+    for (const double omega : slot->lanes.omega) slot->log_omega.push_back(std::log(omega));
+  }
   return *slot;
 }
 

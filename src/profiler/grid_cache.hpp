@@ -20,6 +20,7 @@ namespace rope {
 struct Grid {
   spectral::FrequencyGrid frequencies;
   spectral::LaneMap lanes;
+  std::vector<double> log_omega;  ///< of the lanes
 
   /// What the sweeps of all windows share: made on first use, alive as long as someone holds it.
   std::shared_ptr<const spectral::SweepBasis> basis() const;

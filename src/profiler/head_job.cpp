@@ -1,6 +1,7 @@
 #include "profiler/head_job.hpp"
 
 #include <limits>
+#include <utility>
 
 #include "profiler/phase_clock.hpp"
 #include "spectral/frequency_use.hpp"
@@ -19,16 +20,17 @@ void set(HeadScores& result, Count count, std::int64_t value) {
   result.count[static_cast<int>(count)] = value;
 }
 
-void set_usage(const PairSums& p, const std::vector<double>& omega, HeadScores& result) {
+/// Takes the sums of `p`.
+void set_usage(PairSums& p, const std::vector<double>& log_omega, HeadScores& result) {
   set(result, Score::kFrequencyMass, mean(p.frequency_mass, p.valid));
-  result.usage = p.usage;
-  result.usage_norm = p.usage_norm;
+  result.usage = std::move(p.usage);
+  result.usage_norm = std::move(p.usage_norm);
   for (double& u : result.usage) u /= static_cast<double>(p.valid);
   for (double& u : result.usage_norm) u /= static_cast<double>(p.valid);
   set(result, Score::kUsageCov, spectral::usage_variation(result.usage));
-  set(result, Score::kUsageCentroid, spectral::usage_centroid(result.usage, omega));
+  set(result, Score::kUsageCentroid, spectral::usage_centroid(result.usage, log_omega));
   set(result, Score::kUsageNormCov, spectral::usage_variation(result.usage_norm));
-  set(result, Score::kUsageNormCentroid, spectral::usage_centroid(result.usage_norm, omega));
+  set(result, Score::kUsageNormCentroid, spectral::usage_centroid(result.usage_norm, log_omega));
 }
 
 }  // namespace
@@ -87,7 +89,7 @@ void HeadJob::set_pair_scores(HeadScores& result) const {
   set(result, Count::kUndefinedPairs, p.undefined);
   set(result, Count::kNonFinitePairs, p.non_finite);
   if (light() && options->share) set(result, Score::kNormShare, mean(p.norm_share, p.valid));
-  if (light() && options->usage && p.valid > 0) set_usage(p, setting.lanes->omega, result);
+  if (light() && options->usage && p.valid > 0) set_usage(p, grid->grid().log_omega, result);
   if (light() && options->logit_spread) result.logit_spread = mean(p.logit_spread, p.valid);
   if (orders() && options->near_far) {
     set(result, Score::kNearFarOrder, mean(p.near_far, p.valid));

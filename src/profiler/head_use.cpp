@@ -143,6 +143,7 @@ HeadUse use_of(const HeadJob& job, const UseSums& sums, bool norms) {
   for (auto values : kOfPair) (use.*values).assign(h, kNaN);
   use.window = static_cast<double>(job.grid->window());
   const spectral::LaneMap& lanes = *job.setting.lanes;
+  const std::vector<double>& log_omega = job.grid->grid().log_omega;
   if (sums.pairs.valid == 0) return use;
   const auto valid = static_cast<double>(sums.pairs.valid);
   std::vector<double> usage = sums.pairs.usage, modulus = sums.pairs.usage_norm;
@@ -155,9 +156,9 @@ HeadUse use_of(const HeadJob& job, const UseSums& sums, bool norms) {
   }
   use.amplitude = amplitude;
   use.usage_cov = spectral::usage_variation(usage);
-  use.usage_centroid = spectral::usage_centroid(usage, lanes.omega);
+  use.usage_centroid = spectral::usage_centroid(usage, log_omega);
   use.usage_norm_cov = spectral::usage_variation(modulus);
-  use.usage_norm_centroid = spectral::usage_centroid(modulus, lanes.omega);
+  use.usage_norm_centroid = spectral::usage_centroid(modulus, log_omega);
   use.frequency_mass = sums.pairs.frequency_mass / valid;
   if (norms) use.norm_product = sums.norm_product / valid;
   if (sums.frozen == 0) return use;

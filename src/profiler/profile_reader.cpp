@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <optional>
 #include <stdexcept>
 #include <tuple>
 
@@ -231,7 +232,14 @@ struct ProfileReader::Impl {
     return format == kCacheFormat;
   }
 
-  ProfileGroup task_group(const ProfileTask& task) const { return root.group("tasks").group(task.name); }
+  /// The last one asked for stays open: a task's columns are read one after the other.
+  const ProfileGroup& task_group(const ProfileTask& task) const {
+    if (!open_task || open_name != task.name) {
+      open_task.emplace(root.group("tasks").group(task.name));
+      open_name = task.name;
+    }
+    return *open_task;
+  }
   std::vector<std::int64_t> shape(const ProfileTask& task) const {
     return {task.examples, static_cast<std::int64_t>(header.heads.size())};
   }
@@ -249,6 +257,8 @@ struct ProfileReader::Impl {
   std::vector<ProfileTask> tasks;
   std::vector<ProfileInput> inputs;
   HeadSelection selection;
+  mutable std::string open_name;
+  mutable std::optional<ProfileGroup> open_task;
 };
 
 const ProfileGrid* ProfileHeader::grid(int layer, int head, std::int64_t window) const {
@@ -285,7 +295,7 @@ std::vector<std::string> ProfileReader::example_ids(const ProfileTask& task, std
 std::vector<std::int64_t> ProfileReader::windows(const ProfileTask& task, std::int64_t first,
                                                  std::int64_t count) const {
   impl_->block(task, first, count);
-  const ProfileGroup group = impl_->task_group(task);
+  const ProfileGroup& group = impl_->task_group(task);
   auto windows = group.integers("window", {task.examples}, first, count);
   for (const auto window : windows) small(group, "window", window, 0, 1 << 24);
   return windows;
@@ -294,7 +304,7 @@ std::vector<std::int64_t> ProfileReader::windows(const ProfileTask& task, std::i
 std::vector<double> ProfileReader::read(const ProfileTask& task, Score score, std::int64_t first,
                                         std::int64_t count) const {
   const std::size_t size = impl_->block(task, first, count);
-  const ProfileGroup group = impl_->task_group(task);
+  const ProfileGroup& group = impl_->task_group(task);
   if (!group.has(column(score).name)) return std::vector<double>(size, std::nan(""));
   return group.reals(column(score).name, impl_->shape(task), first, count);
 }
@@ -302,7 +312,7 @@ std::vector<double> ProfileReader::read(const ProfileTask& task, Score score, st
 std::vector<std::int64_t> ProfileReader::read(const ProfileTask& task, Count what, std::int64_t first,
                                               std::int64_t count) const {
   const std::size_t size = impl_->block(task, first, count);
-  const ProfileGroup group = impl_->task_group(task);
+  const ProfileGroup& group = impl_->task_group(task);
   if (!group.has(column(what).name)) return std::vector<std::int64_t>(size, 0);
   auto values = group.integers(column(what).name, impl_->shape(task), first, count);
   // A bound that keeps every later sum within 64 bits.
@@ -313,7 +323,7 @@ std::vector<std::int64_t> ProfileReader::read(const ProfileTask& task, Count wha
 }
 
 std::vector<UsageSpectrum> ProfileReader::usage(const ProfileTask& task) const {
-  const ProfileGroup group = impl_->task_group(task);
+  const ProfileGroup& group = impl_->task_group(task);
   std::vector<UsageSpectrum> spectra;
   if (!group.has("usage")) return spectra;
   const ProfileGroup all = group.group("usage");

@@ -15,11 +15,11 @@ double usage_variation(std::span<const double> usage) {
   return std::sqrt(squares / static_cast<double>(usage.size())) / mean;
 }
 
-double usage_centroid(std::span<const double> usage, std::span<const double> omega) {
+double usage_centroid(std::span<const double> usage, std::span<const double> log_omega) {
   double sum = 0, weighted = 0;
   for (std::size_t n = 0; n < usage.size(); ++n) {
     sum += usage[n];
-    weighted += usage[n] * std::log(omega[n]);
+    weighted += usage[n] * log_omega[n];
   }
   return sum > 0 ? weighted / sum : std::numeric_limits<double>::quiet_NaN();
 }
