@@ -17,7 +17,7 @@ void make_copies(const CoefficientBatch& batch, std::size_t first, std::size_t c
   const std::size_t h = batch.n_freq;
   copies.reset(h, (h + 1) * count);
   for (std::size_t copy = 0; copy <= h; ++copy) {
-    const auto to = [&](std::vector<double>& values, std::size_t row) {
+    const auto to = [&](AlignedVector& values, std::size_t row) {
       return values.data() + row * copies.stride + copy * count;
     };
     for (std::size_t n = 0; n < h; ++n) {

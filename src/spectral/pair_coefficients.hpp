@@ -4,6 +4,8 @@
 #include <span>
 #include <vector>
 
+#include "spectral/aligned_vector.hpp"
+
 namespace rope::spectral {
 
 /// Which lanes make up rotary pair n of r/2: (n, n + r/2) or (2n, 2n + 1).
@@ -30,8 +32,8 @@ inline std::size_t padded(std::size_t n) { return (n + kLaneAlign - 1) / kLaneAl
 /// Lane p of row n is z_n of pair p; lanes beyond n_pairs are zero.
 struct CoefficientBatch {
   std::size_t n_freq = 0, n_pairs = 0, stride = 0;  ///< stride = padded(capacity)
-  std::vector<double> re, im;                       ///< [n_freq * stride], row-major by frequency
-  std::vector<double> constant;                     ///< [stride] c_0
+  AlignedVector re, im;                             ///< [n_freq * stride], row-major by frequency
+  AlignedVector constant;                           ///< [stride] c_0
 
   /// Shapes the batch for `pairs` lanes, all zero. Keeps the memory it has.
   void reset(std::size_t frequencies, std::size_t pairs);

@@ -60,7 +60,7 @@ TEST_CASE("coefficients: z, c_0 and lanes of two queries and three keys") {
   for (std::size_t lane : {0, 1, 8, 9, 15}) CHECK(batch.re[lane] == 0.0);
   CHECK_THROWS_AS(pair_coefficients(q.data(), 2, k.data(), 3, 5, map, scale, c, batch, 4), std::logic_error);
   batch.reset(1, 3);
-  CHECK(batch.re == std::vector<double>(kLaneAlign, 0.0));
+  CHECK(batch.re == AlignedVector(kLaneAlign, 0.0));
 }
 
 TEST_CASE("rotation: S(m) is the dot product of rotated vectors, and undoing it gives the vectors back") {
