@@ -21,6 +21,20 @@ using V = hn::Vec<D>;
 /// Vectors of lanes side by side: with 4 columns, accumulators for 16 or 32 registers.
 constexpr std::size_t kVectors = HWY_MAX_BYTES == 64 ? 4 : 3;
 
+/// One row of a tile's columns, of which the first kColumns are not zero.
+template <int kV, int kColumns>
+HWY_INLINE void AddRow(const double* HWY_RESTRICT u, const double* HWY_RESTRICT table,
+                       V (&acc)[kTileColumns][kV]) {
+  static_assert(kTileColumns == 4);
+  const D d;
+  V x[kV];
+  for (int v = 0; v < kV; ++v) x[v] = hn::LoadU(d, u + v * hn::Lanes(d));
+  for (int k = 0; k < kColumns; ++k) {
+    const V t = hn::Set(d, table[k]);
+    for (int v = 0; v < kV; ++v) acc[k][v] = hn::MulAdd(t, x[v], acc[k][v]);
+  }
+}
+
 /// square[v] += sum over the columns of (sum_n factor[n] u[n][v])^2.
 template <int kV>
 HWY_INLINE void AddSquares(const MomentFactor& factor, const double* HWY_RESTRICT u, std::size_t h,
@@ -33,15 +47,18 @@ HWY_INLINE void AddSquares(const MomentFactor& factor, const double* HWY_RESTRIC
     for (auto& column : acc) {
       for (V& a : column) a = hn::Zero(d);
     }
-    for (std::size_t n = tile * kTileColumns; n < h; ++n) {
-      V x[kV];
-      for (int v = 0; v < kV; ++v) x[v] = hn::LoadU(d, u + (n * kV + v) * lanes);
-      for (std::size_t k = 0; k < kTileColumns; ++k) {
-        const V t = hn::Set(d, table[k]);
-        for (int v = 0; v < kV; ++v) acc[k][v] = hn::MulAdd(t, x[v], acc[k][v]);
-      }
-      table += kTileColumns;
+    std::size_t n = tile * kTileColumns;
+    const double* HWY_RESTRICT row = u + n * kV * lanes;
+    if (n + 4 <= h) {  // the tile's first rows are a triangle
+      AddRow<kV, 1>(row, table, acc);
+      AddRow<kV, 2>(row + kV * lanes, table + 4, acc);
+      AddRow<kV, 3>(row + 2 * kV * lanes, table + 8, acc);
+      AddRow<kV, 4>(row + 3 * kV * lanes, table + 12, acc);
+      n += 4;
+      row += 4 * kV * lanes;
+      table += 16;
     }
+    for (; n < h; ++n, row += kV * lanes, table += 4) AddRow<kV, 4>(row, table, acc);
     for (auto& column : acc) {
       for (int v = 0; v < kV; ++v) square[v] = hn::MulAdd(column[v], column[v], square[v]);
     }
