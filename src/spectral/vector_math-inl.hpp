@@ -40,6 +40,29 @@ HWY_INLINE V ExpOfNonPositive(D d, V x) {
   return hn::BitCast(d, hn::Add(hn::BitCast(di, p), exponent));
 }
 
+/// erfc(x), absolute error below 1e-15, relative below 1e-14 while it is normal; NaN gives a number of no
+/// meaning. With y = |x|: (1 + 2 y) e^{y^2} erfc y as a polynomial of degree 22 in (y - 4) / (y + 4), which
+/// is right to 3e-16 on all of y >= 0 (a Chebyshev fit in 50 digits).
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V Erfc(D d, V x) {
+  constexpr double kPolynomial[] = {
+      0x1.c2e324cb33788p-30,  -0x1.dff032d300315p-28, -0x1.1f8f10ba20f79p-26, 0x1.8f0920c7d5e27p-24,
+      0x1.355884b1ca9fdp-24,  -0x1.ae86b29807edbp-21, 0x1.3ebb0291516c9p-22,  0x1.7dcf4dcc6199dp-18,
+      -0x1.789e79eb906c5p-17, -0x1.9928561ea5afcp-16, 0x1.3be0e09412ec0p-13,  -0x1.a1e16f900a258p-13,
+      -0x1.8d4aa41628fedp-11, 0x1.49c676f414b52p-8,   -0x1.09623878c700ep-6,  0x1.3079ede17a234p-5,
+      -0x1.0fb06dfe8afa8p-4,  0x1.7fee004ef1101p-4,   -0x1.9ddb23c3e6861p-4,  0x1.16ecefcf9cb1ep-4,
+      0x1.f7f5df66fd40dp-7,   -0x1.1df1ad154a1c8p-3,  0x1.3ba5916e9fd7fp0};
+  const V one = hn::Set(d, 1.0), four = hn::Set(d, 4.0);
+  const V y = hn::Min(hn::Abs(x), hn::Set(d, 27.0));  // erfc 27 is below every sum's last digit
+  const V s = hn::Div(hn::Sub(y, four), hn::Add(y, four));
+  V p = hn::Set(d, kPolynomial[0]);
+  for (std::size_t i = 1; i < std::size(kPolynomial); ++i) p = hn::MulAdd(p, s, hn::Set(d, kPolynomial[i]));
+  const V square = hn::Mul(y, y), rest = hn::MulSub(y, y, square);  // y^2 in two parts
+  const V e = ExpOfNonPositive(d, hn::Neg(square));
+  p = hn::Div(hn::Mul(p, hn::NegMulAdd(rest, e, e)), hn::Add(hn::Add(y, y), one));
+  return hn::IfThenElse(hn::Lt(x, hn::Zero(d)), hn::Sub(hn::Set(d, 2.0), p), p);
+}
+
 /// cap * tanh(x / cap), absolute error below 1e-15 cap.
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V SoftCap(D d, V x, double cap) {
