@@ -149,7 +149,7 @@ void BatchScorer::score_triplet_blocks(const BatchTask& task) {
   std::vector<TripletBlock> blocks;
   {
     const PhaseScope scope(Phase::kCoefficients);
-    blocks = score_triplets(parts, moments, batch_);
+    blocks = score_triplets(parts, moments, batch_, task.sweep);
   }
   if (task.sweep) {
     spectral::SweepRequest request;

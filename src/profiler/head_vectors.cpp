@@ -34,11 +34,19 @@ void turn_forward(VectorColumns& columns) {
 
 // Multiplies every vector by a factor of its own, rotary and still rows by `rotary`, the tail by `tail` too.
 void scale_columns(VectorColumns& columns, const std::vector<double>& factor, double rotary, double tail) {
-  for (std::size_t r = 0; r < columns.rows(); ++r) {
-    const double scale = r < columns.rows() - columns.n_tail ? rotary : tail;
-    double* row = columns.row(r);
-    for (std::size_t t = 0; t < columns.tokens; ++t) row[t] *= factor[t] * scale;
-  }
+  constexpr std::size_t kStep = 4;  // into the padding at most
+  std::vector<double> scale(columns.stride, 0.0);
+  const auto scale_rows = [&](std::size_t first, std::size_t end, double common) {
+    for (std::size_t t = 0; t < columns.tokens; ++t) scale[t] = factor[t] * common;
+    const double* __restrict by = scale.data();
+    for (std::size_t r = first; r < end; ++r) {
+      double* __restrict row = columns.row(r);
+      for (std::size_t t = 0; t < columns.tokens; t += kStep)
+        for (std::size_t j = 0; j < kStep; ++j) row[t + j] *= by[t + j];
+    }
+  };
+  scale_rows(0, columns.rows() - columns.n_tail, rotary);
+  if (columns.n_tail > 0) scale_rows(columns.rows() - columns.n_tail, columns.rows(), tail);
 }
 
 // 1 / sqrt(mean(y^2) + epsilon), y the vector as it stands after the rotary step (its rotary lanes times A).
@@ -102,14 +110,31 @@ void HeadVectors::assign(const HeadSetting& head, const PartSlots& slots, const 
 
 HeadVectors::PairColumns HeadVectors::pairs(std::int64_t query, std::int64_t first_key, std::int64_t count,
                                             bool turned) {
-  need(Side::kQuery, query, 1, turned);
-  need(Side::kKey, first_key, count, turned);
+  return columns_of({query, first_key, count}, turned);
+}
+
+HeadVectors::PairColumns HeadVectors::pairs(const QueryRun& run, bool turned) {
+  PairColumns result = columns_of(run, turned);
+  for (Loaded* side : {&query_, &key_}) {
+    if (!side->has_moduli) spectral::measure_columns(side->columns, side->moduli);
+    side->has_moduli = true;
+  }
+  result.run.first_place = run.place;
+  result.query_moduli = &query_.moduli;
+  result.key_moduli = &key_.moduli;
+  return result;
+}
+
+HeadVectors::PairColumns HeadVectors::columns_of(const QueryRun& run, bool turned) {
+  need(Side::kQuery, run.query, run.queries, turned);
+  need(Side::kKey, run.first, run.count, turned);
   PairColumns result;
   result.run.query = &query_.columns;
   result.run.key = &key_.columns;
-  result.run.q = static_cast<std::size_t>(query - query_.first);
-  result.run.first_key = static_cast<std::size_t>(first_key - key_.first);
-  result.run.count = static_cast<std::size_t>(count);
+  result.run.q = static_cast<std::size_t>(run.query - query_.first);
+  result.run.queries = static_cast<std::size_t>(run.queries);
+  result.run.first_key = static_cast<std::size_t>(run.first - key_.first);
+  result.run.count = static_cast<std::size_t>(run.count);
   if (turned) {
     result.turned_query = &query_.turned;
     result.turned_key = &key_.turned;
@@ -117,28 +142,40 @@ HeadVectors::PairColumns HeadVectors::pairs(std::int64_t query, std::int64_t fir
   return result;
 }
 
-HeadVectors::TripletColumns HeadVectors::triplets(std::int64_t query, std::int64_t first,
-                                                  std::int64_t count) {
-  need(Side::kQuery, query, 1, false);
-  need_key_pairs(first, count);
-  const auto place = static_cast<std::size_t>(first - key_pairs_.first), n = static_cast<std::size_t>(count);
+HeadVectors::TripletColumns HeadVectors::triplets(const QueryRun& wanted) {
+  need(Side::kQuery, wanted.query, wanted.queries, false);
+  need_key_pairs(wanted.first, wanted.count);
+  if (!query_.has_bounds) spectral::bound_columns(query_.columns, query_.bounds);
+  query_.has_bounds = true;
+  const auto n = static_cast<std::size_t>(wanted.count * wanted.queries);
   TripletColumns result;
-  result.run.query = &query_.columns;
-  result.run.key = &key_pairs_.difference;
-  result.run.q = static_cast<std::size_t>(query - query_.first);
-  result.run.first_key = place;
-  result.run.count = n;
-  result.rounding = &key_pairs_.rounding;
-  result.query_is_zero = query_.is_zero[result.run.q] != 0;
-  result.key_is_zero = key_pairs_.is_zero.data() + place;
+  spectral::PairRun& run = result.run;
+  run.query = &query_.columns;
+  run.key = &key_pairs_.difference;
+  run.q = static_cast<std::size_t>(wanted.query - query_.first);
+  run.queries = static_cast<std::size_t>(wanted.queries);
+  run.first_key = static_cast<std::size_t>(wanted.first - key_pairs_.first);
+  run.count = static_cast<std::size_t>(wanted.count);
+  run.first_place = wanted.place;
+  result.first_key = &key_pairs_.first_key.columns;
+  result.second_key = &key_pairs_.second_key.columns;
+  result.query_bounds = &query_.bounds;
+  result.pair_bounds = &key_pairs_.bounds;
+  result.units = rounding_units();
+  result.query_is_zero = query_.is_zero.data() + run.q;
+  result.key_is_zero = key_pairs_.is_zero.data() + run.first_key;
   std::vector<double>& constants = key_pairs_.constants;
   constants.assign(2 * n, 0.0);
   if (query_.columns.n_still + query_.columns.n_tail > 0) {
-    spectral::PairRun run = result.run;
-    run.key = &key_pairs_.first_key.columns;
-    spectral::pair_constants(run, constants.data());
-    run.key = &key_pairs_.second_key.columns;
-    spectral::pair_constants(run, constants.data() + n);
+    spectral::PairRun one = run;
+    one.queries = 1;
+    for (std::size_t i = 0; i < run.queries; ++i) {
+      one.q = run.q + i;
+      one.key = result.first_key;
+      spectral::pair_constants(one, constants.data() + i * run.count);
+      one.key = result.second_key;
+      spectral::pair_constants(one, constants.data() + n + i * run.count);
+    }
   }
   result.first_constant = constants.data();
   result.second_constant = constants.data() + n;
@@ -160,9 +197,15 @@ void HeadVectors::need(Side side, std::int64_t first, std::int64_t count, bool t
   tokens_.resize(held.columns.tokens);
   std::iota(tokens_.begin(), tokens_.end(), held.first);
   const auto phases = phases_of(side, tokens_, false, column);
-  held.turned = held.columns;
+  held.turned.shape_like(held.columns);
+  for (std::size_t r = 0; r < held.columns.rows(); ++r)
+    std::copy_n(held.columns.row(r), held.columns.tokens, held.turned.row(r));
   spectral::turn_columns(held.turned, *phases, column, 1);
   held.has_turned = true;
+}
+
+spectral::RoundingUnits HeadVectors::rounding_units() const {
+  return {rounding_unit(head_.query.block->type), rounding_unit(head_.key.block->type)};
 }
 
 void HeadVectors::need_key_pairs(std::int64_t first, std::int64_t count) {
@@ -196,9 +239,8 @@ void HeadVectors::need_key_pairs(std::int64_t first, std::int64_t count) {
   }
   for (std::size_t t = 0; t < n; ++t)
     held.is_zero[t] = held.first_key.is_zero[t] || held.second_key.is_zero[t];
-  spectral::difference_columns(held.first_key.columns, held.second_key.columns,
-                               rounding_unit(head_.query.block->type), rounding_unit(head_.key.block->type),
-                               held.difference, held.rounding);
+  spectral::difference_columns(held.first_key.columns, held.second_key.columns, rounding_units(),
+                               held.difference, held.bounds);
 }
 
 std::shared_ptr<const PhaseColumns> HeadVectors::phases_of(Side side, const std::vector<std::int64_t>& tokens,
@@ -232,7 +274,7 @@ void HeadVectors::load(Side side, const std::vector<std::int64_t>& tokens, Loade
   const bool turned_otherwise = source.rotation == Rotation::kPost && head_.stored_lanes != nullptr;
   const spectral::LaneMap& lanes = turned_otherwise ? *head_.stored_lanes : *head_.lanes;
   VectorColumns& columns = turned_otherwise ? stored_ : to.columns;
-  to.has_turned = false;
+  to.has_turned = to.has_moduli = to.has_bounds = false;
   to.is_zero.resize(count);
   columns.shape(lanes, count);
   rows_.resize(kTile * dim);

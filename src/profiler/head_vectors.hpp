@@ -89,37 +89,47 @@ class HeadVectors {
   struct PairColumns {
     spectral::PairRun run;                                                         ///< without lanes
     const spectral::VectorColumns *turned_query = nullptr, *turned_key = nullptr;  ///< where asked for
+    const spectral::ColumnModuli *query_moduli = nullptr, *key_moduli = nullptr;   ///< of a QueryRun
   };
   PairColumns pairs(std::int64_t query, std::int64_t first_key, std::int64_t count, bool turned);
+  /// A run of pairs, with the moduli that measuring it takes.
+  PairColumns pairs(const QueryRun& run, bool turned);
 
-  /// A query against key pairs [first, first + count).
+  /// Queries against key pairs [first, first + count).
   struct TripletColumns {
-    spectral::PairRun run;                              ///< without lanes; `key` holds k_1 - k_2
-    const spectral::VectorColumns* rounding = nullptr;  ///< see spectral::MarginMeasures
-    bool query_is_zero = false;
-    const char* key_is_zero = nullptr;  ///< [count] one of the two keys is a zero vector
+    spectral::PairRun run;  ///< without lanes; `key` holds k_1 - k_2
+    const spectral::VectorColumns *first_key = nullptr, *second_key = nullptr;  ///< columns as those of `key`
+    const spectral::ColumnBounds *query_bounds = nullptr, *pair_bounds = nullptr;  ///< of all columns
+    spectral::RoundingUnits units;
+    const char* query_is_zero = nullptr;  ///< [queries]
+    const char* key_is_zero = nullptr;    ///< [count] one of the two keys is a zero vector
     const double *first_constant = nullptr,
-                 *second_constant = nullptr;  ///< [count] c_0 with each of the keys
+                 *second_constant = nullptr;  ///< [queries][count] c_0 with each of the keys
   };
-  TripletColumns triplets(std::int64_t query, std::int64_t first, std::int64_t count);
+  TripletColumns triplets(const QueryRun& run);
 
  private:
   using Side = ActivationFile::Side;
   struct Loaded {
     std::int64_t first = 0, end = 0;  // tokens held
     spectral::VectorColumns columns, turned;
+    spectral::ColumnModuli moduli;
+    spectral::ColumnBounds bounds;
     std::vector<char> is_zero;
-    bool has_turned = false;
+    bool has_turned = false, has_moduli = false, has_bounds = false;
   };
   struct KeyPairs {
     std::int64_t first = 0, end = 0;  // key pairs held
     Loaded first_key, second_key;
-    spectral::VectorColumns difference, rounding;
+    spectral::VectorColumns difference;
+    spectral::ColumnBounds bounds;
     std::vector<char> is_zero;
-    std::vector<double> constants;  // [2][count] of the last query
+    std::vector<double> constants;  // [2][queries][count] of the last run
   };
 
+  PairColumns columns_of(const QueryRun& run, bool turned);
   void need(Side side, std::int64_t first, std::int64_t count, bool turned);
+  spectral::RoundingUnits rounding_units() const;
   void need_key_pairs(std::int64_t first, std::int64_t count);
   void load(Side side, const std::vector<std::int64_t>& tokens, Loaded& to);
   std::shared_ptr<const spectral::PhaseColumns> phases_of(Side side, const std::vector<std::int64_t>& tokens,

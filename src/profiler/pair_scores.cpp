@@ -19,6 +19,26 @@ struct Scratch {
   CoefficientBatch unchanged_batch;
 };
 
+std::vector<QueryRun> block_runs(const PairPart& part) {
+  return query_runs(part.slots->first_pair, part.index * kPairBlock, part.pairs(), spectral::kMostRunQueries);
+}
+
+// Sum of term(i) over the lanes that are valid, in four sums by turns: one alone would wait for itself.
+template <class Term>
+double sum_valid(const std::vector<double>& norm, const Term& term) {
+  constexpr std::size_t kSums = 4;
+  double sum[kSums] = {};
+  std::size_t i = 0;
+  for (; i + kSums <= norm.size(); i += kSums) {
+    for (std::size_t j = 0; j < kSums; ++j) {
+      const double value = term(i + j);
+      sum[j] += norm[i + j] == 0 ? 0.0 : value;
+    }
+  }
+  for (std::size_t j = 0; i < norm.size(); ++i, ++j) sum[j] += norm[i] == 0 ? 0.0 : term(i);
+  return (sum[0] + sum[1]) + (sum[2] + sum[3]);
+}
+
 // U of the unchanged head: its pairs once more, as measured without a change.
 void fill_fixed_norm(Scratch& scratch, const PairPart& part, PairBlock& block) {
   const HeadSetting& head = *part.unchanged;
@@ -32,10 +52,12 @@ void fill_fixed_norm(Scratch& scratch, const PairPart& part, PairBlock& block) {
   measures.subset_norm = unused.data();
   scratch.unchanged.assign(head, *part.slots, head.stored_phases);
   scratch.unchanged_batch.shape(none.size(), block.norm.size());
-  for (const QueryRun& r : query_runs(part.slots->first_pair, part.index * kPairBlock, part.pairs())) {
-    spectral::PairRun run = scratch.unchanged.pairs(r.query, r.first, r.count, false).run;
-    run.first_lane = run.first_place = r.place;
-    spectral::measure_pairs(run, measures, scratch.unchanged_batch);
+  for (const QueryRun& r : block_runs(part)) {
+    HeadVectors::PairColumns columns = scratch.unchanged.pairs(r, false);
+    columns.run.first_lane = r.place;
+    measures.query = columns.query_moduli;
+    measures.key = columns.key_moduli;
+    spectral::measure_pairs(columns.run, measures, scratch.unchanged_batch);
   }
 }
 
@@ -57,14 +79,14 @@ void fill(Scratch& scratch, const PairPart& part, CoefficientBatch& batch, PairB
     measures.mass = scratch.mass.data();
   }
   scratch.vectors.assign(*part.head, *part.slots, part.phases);
-  for (const QueryRun& r : query_runs(part.slots->first_pair, part.index * kPairBlock, part.pairs())) {
-    const HeadVectors::PairColumns columns = scratch.vectors.pairs(r.query, r.first, r.count, part.usage);
-    spectral::PairRun run = columns.run;
-    run.first_lane = block.first_lane + r.place;
-    run.first_place = r.place;
+  for (const QueryRun& r : block_runs(part)) {
+    HeadVectors::PairColumns columns = scratch.vectors.pairs(r, part.usage);
+    columns.run.first_lane = block.first_lane + r.place;
+    measures.query = columns.query_moduli;
+    measures.key = columns.key_moduli;
     measures.turned_query = columns.turned_query;
     measures.turned_key = columns.turned_key;
-    spectral::measure_pairs(run, measures, batch);
+    spectral::measure_pairs(columns.run, measures, batch);
   }
   if (part.unchanged != nullptr) fill_fixed_norm(scratch, part, block);
   PairSums& sums = block.sums;
@@ -72,11 +94,10 @@ void fill(Scratch& scratch, const PairPart& part, CoefficientBatch& batch, PairB
   sums.undefined = static_cast<std::int64_t>(measures.undefined);
   sums.non_finite = static_cast<std::int64_t>(measures.non_finite);
   sums.valid = sums.pairs - sums.undefined - sums.non_finite;
-  for (std::size_t i = 0; i < lanes; ++i) {
-    if (block.norm[i] == 0) continue;
-    if (part.norm_share) sums.norm_share += scratch.high_norm[i] / block.norm[i];
-    if (part.usage) sums.frequency_mass += scratch.mass[i];
-  }
+  const double *high = scratch.high_norm.data(), *norm = block.norm.data(), *mass = scratch.mass.data();
+  if (part.norm_share)
+    sums.norm_share = sum_valid(block.norm, [=](std::size_t i) { return high[i] / norm[i]; });
+  if (part.usage) sums.frequency_mass = sum_valid(block.norm, [=](std::size_t i) { return mass[i]; });
   if (!part.usage) return;
   sums.usage.assign(omega.size(), 0.0);
   sums.usage_norm.assign(omega.size(), 0.0);

@@ -73,15 +73,24 @@ PartSlots make_part_slots(const ExampleSlots& slots, bool full_coverage) {
 }
 
 std::vector<QueryRun> query_runs(const std::vector<std::int64_t>& first_of_query, std::int64_t first,
-                                 std::int64_t count) {
+                                 std::int64_t count, std::int64_t most) {
   std::vector<QueryRun> runs;
   runs.reserve(std::min(first_of_query.size(), static_cast<std::size_t>(count)));
+  const auto add = [&](const QueryRun& run) {
+    if (!runs.empty() && runs.back().queries < most) {
+      QueryRun& last = runs.back();
+      if (last.query + last.queries == run.query && last.first == run.first && last.count == run.count) {
+        ++last.queries;
+        return;
+      }
+    }
+    runs.push_back(run);
+  };
   std::int64_t query =
       std::upper_bound(first_of_query.begin(), first_of_query.end(), first) - first_of_query.begin() - 1;
   for (std::int64_t at = first; at < first + count; ++query) {
     const std::int64_t end = std::min(first_of_query[query + 1], first + count);
-    if (end > at)
-      runs.push_back({query, at - first_of_query[query], end - at, static_cast<std::size_t>(at - first)});
+    if (end > at) add({query, at - first_of_query[query], end - at, static_cast<std::size_t>(at - first)});
     at = std::max(at, end);
   }
   return runs;

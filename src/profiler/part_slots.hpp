@@ -29,15 +29,17 @@ struct PartSlots {
 /// not re-paired.
 PartSlots make_part_slots(const ExampleSlots& slots, bool full_coverage);
 
-/// Pairs or triplets of one query within a block: its keys (or key pairs) [first, first + count), which are
-/// the block's numbers from `place` on.
+/// Pairs or triplets within a block of neighbouring queries that have the same keys (or key pairs) [first,
+/// first + count) there: the block's numbers from `place` on.
 struct QueryRun {
   std::int64_t query = 0, first = 0, count = 0;
   std::size_t place = 0;
+  std::int64_t queries = 1;
 };
 
-/// Runs of numbers [first, first + count); first_of_query: PartSlots::first_pair or first_triplet.
+/// Runs of numbers [first, first + count), of at most `most` queries each; first_of_query:
+/// PartSlots::first_pair or first_triplet.
 std::vector<QueryRun> query_runs(const std::vector<std::int64_t>& first_of_query, std::int64_t first,
-                                 std::int64_t count);
+                                 std::int64_t count, std::int64_t most = 1);
 
 }  // namespace rope

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "profiler/phase_clock.hpp"
+#include "spectral/normal_law.hpp"
 
 namespace rope {
 namespace {
@@ -14,33 +15,64 @@ constexpr double kTieFactor = 64.0 * 0x1p-52;
 
 // What decides whether a triplet counts, and which way round; by place in its block.
 struct MarginFacts {
-  std::vector<double> value, bound, deviation;  // see spectral::MarginMeasures
-  std::vector<double> tails;                    // |c_0(k_1)| + |c_0(k_2)|
-  std::vector<char> undefined;                  // one of the three vectors is zero
+  std::vector<double> value;    // D(0)
+  std::vector<double> bound;    // of sum |d_n|
+  std::vector<double> tails;    // |c_0(k_1)| + |c_0(k_2)|
+  std::vector<char> undefined;  // one of the three vectors is zero
+  std::vector<char> fragile;
 };
+
+// Margins of one run, what is known of them, and their constants.
+void measure(const HeadVectors::TripletColumns& columns, CoefficientBatch& margins, MarginFacts& facts) {
+  const spectral::PairRun& run = columns.run;
+  spectral::measure_margins(run, facts.value.data(), margins);
+  const double *pair_size = columns.pair_bounds->size.data() + run.first_key,
+               *pair_rounding = columns.pair_bounds->rounding.data() + run.first_key;
+  for (std::size_t i = 0; i < run.queries; ++i) {
+    const double size = columns.query_bounds->size[run.q + i],
+                 largest = columns.query_bounds->largest[run.q + i];
+    const bool is_zero = columns.query_is_zero[i] != 0;
+    const double *one = columns.first_constant + i * run.count,
+                 *other = columns.second_constant + i * run.count;
+    const std::size_t place = run.first_place + i * run.count;
+    double *constant = margins.constant.data() + run.first_lane + i * run.count,
+           *value = facts.value.data() + place, *bound = facts.bound.data() + place,
+           *tails = facts.tails.data() + place;
+    const char* key_is_zero = columns.key_is_zero;
+    char *undefined = facts.undefined.data() + place, *fragile = facts.fragile.data() + place;
+    for (std::size_t t = 0; t < run.count; ++t) {
+      constant[t] = one[t] - other[t];
+      value[t] += constant[t];
+      tails[t] = std::abs(one[t]) + std::abs(other[t]);
+      bound[t] = size * pair_size[t];
+      undefined[t] = is_zero || key_is_zero[t] != 0;
+      // Within twice the standard deviation that rounding the lanes to their element types gives D(0)? Mostly
+      // it is far from that. The products that are compared must not have left the range of float64.
+      const double most = largest * pair_rounding[t];
+      fragile[t] = !(most > 0x1p-900 && 0.749 * value[t] * value[t] > most);
+    }
+    for (std::size_t t = 0; t < run.count; ++t) {
+      if (!fragile[t]) continue;
+      const double rounding = spectral::margin_rounding(
+          *run.query, run.q + i, *columns.first_key, *columns.second_key, run.first_key + t, columns.units);
+      fragile[t] = std::abs(value[t]) < 2.0 * std::sqrt(rounding / 3.0);
+    }
+  }
+}
 
 // Margins of one block into its lanes.
 void fill(HeadVectors& vectors, const TripletPart& part, std::size_t first_lane, CoefficientBatch& margins,
           MarginFacts& facts) {
   const auto n = static_cast<std::size_t>(part.triplets());
-  for (auto* values : {&facts.value, &facts.bound, &facts.deviation, &facts.tails}) values->resize(n);
+  for (auto* values : {&facts.value, &facts.bound, &facts.tails}) values->resize(n);
   facts.undefined.resize(n);
+  facts.fragile.resize(n);
   vectors.assign(*part.head, *part.slots, part.phases);
-  for (const QueryRun& r :
-       query_runs(part.slots->first_triplet, part.index * kTripletBlock, part.triplets())) {
-    const HeadVectors::TripletColumns columns = vectors.triplets(r.query, r.first, r.count);
-    spectral::PairRun run = columns.run;
-    run.first_place = r.place;
-    run.first_lane = first_lane + r.place;
-    spectral::measure_margins(
-        run, {columns.rounding, facts.value.data(), facts.bound.data(), facts.deviation.data()}, margins);
-    for (std::size_t t = 0; t < run.count; ++t) {
-      const double one = columns.first_constant[t], other = columns.second_constant[t];
-      margins.constant[run.first_lane + t] = one - other;
-      facts.value[r.place + t] += one - other;
-      facts.tails[r.place + t] = std::abs(one) + std::abs(other);
-      facts.undefined[r.place + t] = columns.query_is_zero || columns.key_is_zero[t];
-    }
+  for (const QueryRun& r : query_runs(part.slots->first_triplet, part.index * kTripletBlock, part.triplets(),
+                                      spectral::kMostRunQueries)) {
+    HeadVectors::TripletColumns columns = vectors.triplets(r);
+    columns.run.first_lane = first_lane + r.place;
+    measure(columns, margins, facts);
   }
 }
 
@@ -60,17 +92,10 @@ void orient(const MarginFacts& facts, const CoefficientBatch& margins, std::size
     } else if (size <= kTieFactor * (magnitude + tails)) {
       ++sums.ties;
     } else {
-      // Twice the standard deviation that rounding the lanes to their element types would give D(0).
-      if (size < 2.0 * std::sqrt(facts.deviation[t] / 3.0)) ++sums.fragile;
+      sums.fragile += facts.fragile[t];
       sign[t] = facts.value[t] < 0 ? -1.0 : 1.0;
     }
   }
-}
-
-double normal_reversal(double mean, double variance) {
-  const double sigma = std::sqrt(variance);
-  if (!(sigma > 0)) return mean < 0 ? 1.0 : 0.0;
-  return 0.5 * std::erfc(mean / sigma * M_SQRT1_2);  // Phi(-mu / sigma)
 }
 
 }  // namespace
@@ -80,7 +105,8 @@ std::int64_t TripletPart::triplets() const {
 }
 
 std::vector<TripletBlock> score_triplets(std::span<const TripletPart> parts,
-                                         const spectral::WindowMoments& moments, CoefficientBatch& margins) {
+                                         const spectral::WindowMoments& moments, CoefficientBatch& margins,
+                                         bool oriented) {
   std::vector<TripletBlock> blocks(parts.size());
   std::size_t lanes = 0;
   for (std::size_t k = 0; k < parts.size(); ++k) {
@@ -88,7 +114,7 @@ std::vector<TripletBlock> score_triplets(std::span<const TripletPart> parts,
     lanes += static_cast<std::size_t>(parts[k].triplets());
   }
   margins.shape(parts.front().head->lanes->omega.size(), lanes);
-  std::vector<double> sign(margins.stride, 0.0), mean(lanes), variance(lanes);
+  std::vector<double> sign(margins.stride, 0.0), mean(lanes), variance(lanes), reversal(lanes);
   HeadVectors vectors;
   MarginFacts facts;
   for (std::size_t k = 0; k < parts.size(); ++k) {
@@ -96,9 +122,12 @@ std::vector<TripletBlock> score_triplets(std::span<const TripletPart> parts,
     fill(vectors, parts[k], blocks[k].first_lane, margins, facts);
     orient(facts, margins, blocks[k].first_lane, sign.data() + blocks[k].first_lane, blocks[k].sums);
   }
-  spectral::orient_lanes(margins, sign);
+  if (oriented) spectral::orient_lanes(margins, sign);
   const PhaseScope scope(Phase::kMoments);
   moments.evaluate(margins, mean, variance);
+  if (!oriented)  // a change of sign commutes with all that the moments round
+    for (std::size_t lane = 0; lane < lanes; ++lane) mean[lane] *= sign[lane];
+  spectral::chances_below_zero(mean, variance, reversal);
   for (TripletBlock& block : blocks) {
     const auto n = static_cast<std::size_t>(block.sums.triplets);
     block.valid.assign(n, 0);
@@ -107,7 +136,7 @@ std::vector<TripletBlock> score_triplets(std::span<const TripletPart> parts,
       const std::size_t lane = block.first_lane + t;
       if (sign[lane] == 0) continue;
       block.valid[t] = 1;
-      block.reversal[t] = normal_reversal(mean[lane], variance[lane]);
+      block.reversal[t] = reversal[lane];
       ++block.sums.valid;
       block.sums.reversal += block.reversal[t];
     }

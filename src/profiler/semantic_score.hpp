@@ -32,7 +32,7 @@ struct TripletPart {
   std::int64_t triplets() const;
 };
 
-/// Margins d of one block of triplets, oriented so that D(0) > 0; lanes of left-out triplets are zero.
+/// What is known of one block of triplets.
 struct TripletBlock {
   std::size_t first_lane = 0;    ///< of its triplets in the batch
   std::vector<double> reversal;  ///< [n] Gaussian p_rev of each lane
@@ -40,12 +40,13 @@ struct TripletBlock {
   TripletSums sums;              ///< all but the exact part
 };
 
-/// Scores blocks of triplets of one or several heads on one grid and window and leaves their margins in
-/// `margins` (shaped here), block after block. `moments` is made for that grid and window. A block's result
-/// does not depend on the others.
+/// Scores blocks of triplets of one or several heads on one grid and window and leaves their margins d in
+/// `margins` (shaped here), block after block: oriented so that D(0) > 0, lanes of left-out triplets zero; as
+/// they come where `oriented` is false, which changes no result and saves a pass. `moments` is made for that
+/// grid and window. A block's result does not depend on the others.
 std::vector<TripletBlock> score_triplets(std::span<const TripletPart> parts,
                                          const spectral::WindowMoments& moments,
-                                         spectral::CoefficientBatch& margins);
+                                         spectral::CoefficientBatch& margins, bool oriented = true);
 
 /// Adds the exact reversals to the block's sums. counts: of m < window with D(m) < 0, for every lane of the
 /// batch.

@@ -8,15 +8,19 @@
 
 namespace rope::spectral {
 
-/// A run of lanes that share their query: query q of `query` against columns first_key ... first_key + count
-/// - 1 of `key`, into lanes first_lane ... of a batch and places first_place ... of the arrays of measures.
-/// The queries hold c A_q A_k on their rotary and still
-/// rows and c on their tail already, so every product below is a score's.
+/// A run of lanes: queries q ... q + queries - 1 of `query`, each against columns first_key ... first_key +
+/// count - 1 of `key`, query by query into lanes first_lane ... of a batch and places first_place ... of the
+/// arrays of measures. The queries hold c A_q A_k on their rotary and still rows and c on their tail already,
+/// so every product below is a score's.
 struct PairRun {
   const VectorColumns* query = nullptr;
   const VectorColumns* key = nullptr;
-  std::size_t q = 0, first_key = 0, count = 0, first_lane = 0, first_place = 0;
+  std::size_t q = 0, first_key = 0, count = 0, first_lane = 0, first_place = 0, queries = 1;
+
+  std::size_t lanes() const { return queries * count; }
 };
+/// Queries that a run of measure_pairs or measure_margins has at most.
+inline constexpr std::size_t kMostRunQueries = 4;
 
 /// Sums over lanes that are kept as vectors between runs: lane j of a run goes to place j mod the SIMD width,
 /// so a sum depends on the runs and their order alone.
@@ -25,20 +29,22 @@ class UsageSums {
   void clear(std::size_t n_freq);
   /// Adds the totals: usage[n] and usage_norm[n].
   void fold(double* usage, double* usage_norm) const;
-  double* seen(std::size_t n) { return seen_.data() + n * kLaneAlign; }
-  double* modulus(std::size_t n) { return modulus_.data() + n * kLaneAlign; }
+  static constexpr std::size_t kLanes = 8;  ///< of the widest vectors
+  double* seen(std::size_t n) { return seen_.data() + n * kLanes; }
+  double* modulus(std::size_t n) { return modulus_.data() + n * kLanes; }
 
  private:
   std::size_t n_freq_ = 0;
-  std::vector<double> seen_, modulus_;  // [n_freq][kLaneAlign]
+  AlignedVector seen_, modulus_;  // [n_freq][kLanes]
 };
 
 /// What measure_pairs computes of its lanes besides their coefficients.
 struct PairMeasures {
-  const double* subset = nullptr;  ///< [n_freq] 1 for the pairs of J, 0 for the others
-  double largest = 0;              ///< lanes with U or |c_0| above it are not valid
-  double* norm = nullptr;          ///< U(z); 0 for lanes that are not valid
-  double* subset_norm = nullptr;   ///< U_J(z)
+  const ColumnModuli *query = nullptr, *key = nullptr;  ///< of the run's columns
+  const double* subset = nullptr;                       ///< [n_freq] 1 for the pairs of J, 0 for the others
+  double largest = 0;                                   ///< lanes with U or |c_0| above it are not valid
+  double* norm = nullptr;                               ///< U(z); 0 for lanes that are not valid
+  double* subset_norm = nullptr;                        ///< U_J(z)
 
   /// Usage (theory §12), where turned vectors are given: columns as in the run, turned by e^{i p omega}.
   const VectorColumns *turned_query = nullptr, *turned_key = nullptr;
@@ -58,16 +64,9 @@ void measure_pairs(const PairRun& run, PairMeasures& measures, CoefficientBatch&
 /// z and c_0 alone.
 void multiply_pairs(const PairRun& run, CoefficientBatch& batch);
 
-/// Margins of a run of triplets: here the run's `key` columns are differences k_1 - k_2 of the key pairs.
-struct MarginMeasures {
-  const VectorColumns* rounding = nullptr;  ///< columns as `key`: u_q^2 (k_1 - k_2)^2 + u_k^2 (k_1^2 + k_2^2)
-  double* value = nullptr;                  ///< Re sum d_n
-  double* bound = nullptr;                  ///< sum (|Re d_n| + |Im d_n|) >= sum |d_n|
-  double* deviation = nullptr;              ///< sum over the rows of q^2 * rounding
-};
-
-/// d of a run into `batch`, and the measures; constants are left alone.
-void measure_margins(const PairRun& run, const MarginMeasures& measures, CoefficientBatch& batch);
+/// Margins d of a run of triplets into `batch`: here the run's `key` columns are differences k_1 - k_2 of the
+/// key pairs. value: [places] Re sum d_n. Constants are left alone.
+void measure_margins(const PairRun& run, double* value, CoefficientBatch& batch);
 
 /// sum |d_n| of one lane, whatever its range.
 double lane_magnitude(const CoefficientBatch& batch, std::size_t lane);

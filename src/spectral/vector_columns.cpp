@@ -49,6 +49,17 @@ void regroup_columns(const VectorColumns& from, const LaneMap& map, const LaneMa
     std::copy_n(from.row(row_of_lane[static_cast<std::size_t>(wanted[r])]), from.stride, to.row(r));
 }
 
+double margin_rounding(const VectorColumns& query, std::size_t q, const VectorColumns& first,
+                       const VectorColumns& second, std::size_t k, const RoundingUnits& units) {
+  const double uq = units.query * units.query, uk = units.key * units.key;
+  double sum = 0;
+  for (std::size_t r = 0; r < query.rows(); ++r) {
+    const double x = query.row(r)[q], one = first.row(r)[k], other = second.row(r)[k], apart = one - other;
+    sum += x * x * (uq * apart * apart + uk * (one * one + other * other));
+  }
+  return sum;
+}
+
 PhaseColumns make_phase_columns(std::span<const double> omega, std::span<const long long> positions) {
   PhaseColumns phases;
   phases.n_freq = omega.size();

@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "profiler/element_convert.hpp"
@@ -88,19 +90,23 @@ TEST_CASE("head vectors: a head held by runs has the values of a head held at on
                   values(*b.turned_key, b.run.first_key, b.run.count));
           }
           for (const auto& [first, count] : {std::pair<std::int64_t, std::int64_t>{0, key_pairs}, {4, 13}}) {
-            const auto a = whole.triplets(q, first, count), b = by_runs.triplets(q, first, count);
+            const auto a = whole.triplets({q, first, count}), b = by_runs.triplets({q, first, count});
             CHECK(values(*a.run.query, a.run.q, 1) == values(*b.run.query, b.run.q, 1));
             CHECK(values(*a.run.key, a.run.first_key, a.run.count) ==
                   values(*b.run.key, b.run.first_key, b.run.count));
-            CHECK(values(*a.rounding, a.run.first_key, a.run.count) ==
-                  values(*b.rounding, b.run.first_key, b.run.count));
-            CHECK(a.query_is_zero == b.query_is_zero);
+            CHECK(a.query_is_zero[0] == b.query_is_zero[0]);
+            CHECK(a.query_bounds->size[a.run.q] == b.query_bounds->size[b.run.q]);
+            CHECK(a.query_bounds->largest[a.run.q] == b.query_bounds->largest[b.run.q]);
             for (std::int64_t t = 0; t < count; ++t) {
               const auto [one, other] = head.slots.key_pairs[static_cast<std::size_t>(first + t)];
               const bool zero = head.slots.key_slot[static_cast<std::size_t>(one)] == 5 ||
                                 head.slots.key_slot[static_cast<std::size_t>(other)] == 5;
               CHECK((a.key_is_zero[t] != 0) == zero);
               CHECK((b.key_is_zero[t] != 0) == zero);
+              const auto k = static_cast<std::size_t>(t);
+              CHECK(a.pair_bounds->size[a.run.first_key + k] == b.pair_bounds->size[b.run.first_key + k]);
+              CHECK(a.pair_bounds->rounding[a.run.first_key + k] ==
+                    b.pair_bounds->rounding[b.run.first_key + k]);
               CHECK(a.first_constant[t] == b.first_constant[t]);
               CHECK(a.second_constant[t] == b.second_constant[t]);
               CHECK(a.first_constant[t] != 0);
@@ -131,16 +137,17 @@ TEST_CASE("head vectors: taking up another head keeps nothing but equal keys") {
       HeadVectors vectors, fresh;
       vectors.assign(before, one.slots, nullptr);
       vectors.pairs(0, 0, 5, true);
-      vectors.triplets(0, 0, 5);
+      vectors.triplets({0, 0, 5});
       vectors.assign(setting, one.slots, nullptr);
       fresh.assign(setting, one.slots, nullptr);
       const auto a = vectors.pairs(0, 0, 5, true), b = fresh.pairs(0, 0, 5, true);
       CHECK(values(*a.turned_key, 0, 5) == values(*b.turned_key, 0, 5));
       CHECK(values(*a.turned_query, 0, 3) == values(*b.turned_query, 0, 3));
-      const auto c = vectors.triplets(1, 0, 5), d = fresh.triplets(1, 0, 5);
+      const auto c = vectors.triplets({1, 0, 5}), d = fresh.triplets({1, 0, 5});
       CHECK(values(*c.run.key, 0, 5) == values(*d.run.key, 0, 5));
       CHECK(values(*c.run.query, 0, 3) == values(*d.run.query, 0, 3));
-      CHECK(values(*c.rounding, 0, 5) == values(*d.rounding, 0, 5));
+      CHECK(std::equal(c.pair_bounds->rounding.begin(), c.pair_bounds->rounding.begin() + 5,
+                       d.pair_bounds->rounding.begin()));
     }
 }
 
@@ -158,6 +165,22 @@ TEST_CASE("query runs: blocks cut between and within queries, queries without pa
   check(1, 4, {{0, 1, 2, 0}, {2, 0, 2, 2}});
   check(3, 2, {{2, 0, 2, 0}});
   check(5, 5, {{2, 2, 5, 0}});
+}
+
+TEST_CASE("query runs: neighbours with the same keys are one run, up to the most asked for") {
+  const std::vector<std::int64_t> first{0, 4, 8, 12, 16, 20, 22, 24};
+  const auto check = [&](std::int64_t from, std::int64_t count, std::int64_t most,
+                         const std::vector<std::array<std::int64_t, 5>>& expected) {
+    const auto runs = query_runs(first, from, count, most);
+    REQUIRE(runs.size() == expected.size());
+    for (std::size_t i = 0; i < runs.size(); ++i)
+      CHECK(std::array<std::int64_t, 5>{runs[i].query, runs[i].first, runs[i].count,
+                                        static_cast<std::int64_t>(runs[i].place),
+                                        runs[i].queries} == expected[i]);
+  };
+  check(0, 24, 4, {{0, 0, 4, 0, 4}, {4, 0, 4, 16, 1}, {5, 0, 2, 20, 2}});
+  check(0, 24, 2, {{0, 0, 4, 0, 2}, {2, 0, 4, 8, 2}, {4, 0, 4, 16, 1}, {5, 0, 2, 20, 2}});
+  check(1, 8, 4, {{0, 1, 3, 0, 1}, {1, 0, 4, 3, 1}, {2, 0, 1, 7, 1}});
 }
 
 TEST_SUITE_END();
