@@ -27,20 +27,31 @@ constexpr std::size_t kTiles = kInnerHalf / kPlanTile;
 // 2^(i / 16), which leaves a polynomial of degree 2 in place of 5: the multipliers are the bottleneck.
 constexpr int kExpShift = ROPE_EXP_TABLE ? 4 : 0;
 constexpr int kExpSteps = 1 << kExpShift;
-/// Logits are clamped to +-2^kLogitLimit, whose squares float32 still holds.
-constexpr int kLogitLimit = 62;
 
-/// 2^(x / kExpSteps) for |x| <= 126 kExpSteps, relative error below 5e-7. Polynomials interpolate at
-/// Chebyshev nodes.
+constexpr float kMagic = 12582912.0f;  // 1.5 * 2^23
+#if ROPE_EXP_TABLE
+// 2^(f / 16) = kScale ((f + kVertex)^2 + kLevel) for |f| <= 1/2 within 6.9e-7: the square takes one
+// multiplication less than a polynomial in f, and a whole kVertex no addition. (The vertex of the best
+// parabola lies at 23.08, its error is 4.3e-7.)
+constexpr float kVertex = 23.0f;
+constexpr double kScale = 0.0009418457876490215, kLevel = 0.5017632988596151 / kScale;
+constexpr float Scaled(double power) { return static_cast<float>(kScale * power); }
+#endif
+
+/// 2^(x / kExpSteps) for |x| <= 126 kExpSteps, relative error below 9e-7. Polynomials have the smallest largest
+/// error.
 class Exp2 {
  public:
   Exp2() {
 #if ROPE_EXP_TABLE
     // The index << 19 is taken off, so that adding it back brings the exponent alone.
     HWY_ALIGN static constexpr float kPowers[16] = {
-        0x1.0p+0f,      0x1.0b5586p+0f, 0x1.172b84p+0f, 0x1.2387a6p+0f, 0x1.306fep+0f,  0x1.3dea64p+0f,
-        0x1.4bfdaep+0f, 0x1.5ab07ep+0f, 0x1.6a09e6p+0f, 0x1.7a1148p+0f, 0x1.8ace54p+0f, 0x1.9c4918p+0f,
-        0x1.ae89fap+0f, 0x1.c199bep+0f, 0x1.d5818ep+0f, 0x1.ea4afap+0f};
+        Scaled(0x1.0p+0),           Scaled(0x1.0b5586cf9890fp+0), Scaled(0x1.172b83c7d517bp+0),
+        Scaled(0x1.2387a6e756238p+0), Scaled(0x1.306fe0a31b715p+0), Scaled(0x1.3dea64c123422p+0),
+        Scaled(0x1.4bfdad5362a27p+0), Scaled(0x1.5ab07dd485429p+0), Scaled(0x1.6a09e667f3bcdp+0),
+        Scaled(0x1.7a11473eb0187p+0), Scaled(0x1.8ace5422aa0dbp+0), Scaled(0x1.9c49182a3f090p+0),
+        Scaled(0x1.ae89f995ad3adp+0), Scaled(0x1.c199bdd85529cp+0), Scaled(0x1.d5818dcfba487p+0),
+        Scaled(0x1.ea4afa2a490dap+0)};
     const DI di;
     const auto index = hn::ShiftLeft<23 - kExpShift>(hn::Iota(di, 0));
     table_ = hn::BitCast(D(), hn::Sub(hn::BitCast(di, hn::Load(D(), kPowers)), index));
@@ -50,18 +61,17 @@ class Exp2 {
   HWY_INLINE V operator()(V x) const {
     const D d;
     const DI di;
-    const V magic = hn::Set(d, 12582912.0f);  // 1.5 * 2^23: the sum's low bits are the whole number
+    const V magic = hn::Set(d, kMagic);  // the sum's low bits are the whole number
     const V shifted = hn::Add(x, magic);
-    const V f = hn::Sub(x, hn::Sub(shifted, magic));
     const auto k = hn::BitCast(di, shifted);
     const auto exponent = hn::ShiftLeft<23 - kExpShift>(k);
 #if ROPE_EXP_TABLE
+    const V g = hn::Sub(x, hn::Sub(shifted, hn::Set(d, kMagic + kVertex)));
     const V entry = hn::TableLookupLanes(table_, hn::Indices512<float>{k.raw});  // takes the low 4 bits
     const V power = hn::BitCast(d, hn::Add(hn::BitCast(di, entry), exponent));
-    V p = hn::MulAdd(hn::Set(d, 0x1.ebff917b2920fp-11f), f, hn::Set(d, 0x1.62e9840770dd1p-5f));
-    p = hn::MulAdd(p, f, hn::Set(d, 1.0f));
-    return hn::Mul(power, p);
+    return hn::Mul(power, hn::MulAdd(g, g, hn::Set(d, static_cast<float>(kLevel))));
 #else
+    const V f = hn::Sub(x, hn::Sub(shifted, magic));
     V p = hn::MulAdd(hn::Set(d, 0x1.5f0890162f5ebp-10f), f, hn::Set(d, 0x1.3d1070527b175p-7f));
     p = hn::MulAdd(p, f, hn::Set(d, 0x1.c6af6cdbbdca4p-5f));
     p = hn::MulAdd(p, f, hn::Set(d, 0x1.ebf906e26e848p-3f));
@@ -117,13 +127,13 @@ struct BlockSums {
   V weight[kV], square[kV];  // 2^logit and its square
 };
 
-/// 2^logit and its square are added. A clamp changes nothing on lanes that do not need it.
+/// 2^logit and its square are added. The clamp changes nothing on lanes that do not need it.
 template <int kV, bool kClamp>
 HWY_INLINE void Weigh(const Exp2& exp2, V x, int v, BlockSums<kV>& sums) {
   const D d;
   if constexpr (kClamp) {
-    const V limit = hn::Set(d, static_cast<float>(kLogitLimit * kExpSteps));
-    x = hn::Min(hn::Max(x, hn::Neg(limit)), limit);
+    x = hn::Max(x, hn::Set(d, static_cast<float>(-kLowestLogit * kExpSteps)));
+    x = hn::Min(x, hn::Set(d, static_cast<float>(kHighestLogit * kExpSteps)));
   }
   const V e = exp2(x);
   sums.weight[v] = hn::Add(sums.weight[v], e);
@@ -147,28 +157,16 @@ HWY_INLINE void AddMirrored(V x, V y, int v, BlockSums<kV>& sums) {
   sums.top[v] = MaxOfNonNegative(sums.top[v], hn::Add(x, y));
 }
 
-/// One whole inner block: 2 kInnerHalf differences, distances c - kInnerHalf ... c + kInnerHalf - 1. The sums
-/// of tile j are taken between the multiply-adds of tile j + 1, so that the multiply, add and shuffle units
-/// all have work.
+/// Sums over the rows of one whole inner block, offset after offset.
 template <int kV, bool kDiff, bool kExp, bool kClamp>
-HWY_NOINLINE void WholeBlock(const Block& block, BlockSums<kV>& result) {
-  const D d;
-  const std::size_t lanes = hn::Lanes(d), width = kV * lanes;
-  const std::size_t ke = block.plan->even_size(), ko = block.plan->odd_size();
-  const float *even_table = block.plan->even_table.data(), *odd_table = block.plan->odd_table.data();
-  HWY_ALIGN float rows[2 * kPlanTile * kV * HWY_MAX_BYTES / sizeof(float)];
-  float *even_rows = rows, *odd_rows = rows + kPlanTile * width;
-  const Exp2 exp2;
-  BlockSums<kV> sums = result;
-  V last_even[kV], last_odd[kV], centre[kV];
-  for (int v = 0; v < kV; ++v) {
-    last_even[v] = last_odd[v] = hn::Zero(d);
-    centre[v] = hn::Load(d, block.centre + v * lanes);
-  }
-  const auto take = [&](std::size_t r, bool block_end) HWY_ATTR {
+struct WholeRows {
+  Exp2 exp2;
+  BlockSums<kV> sums;
+  V centre[kV], last_even[kV], last_odd[kV];
+
+  HWY_INLINE void Take(const V (&even)[kV], const V (&odd)[kV], bool block_end) {
     for (int v = 0; v < kV; ++v) {
-      const V e = hn::Load(d, even_rows + r * width + v * lanes);
-      const V o = hn::Load(d, odd_rows + r * width + v * lanes);
+      const V e = even[v], o = odd[v];
       if constexpr (kDiff) {
         AddMirrored<kV>(hn::Sub(e, last_even[v]), hn::Sub(o, last_odd[v]), v, sums);
         last_even[v] = e;
@@ -181,38 +179,86 @@ HWY_NOINLINE void WholeBlock(const Block& block, BlockSums<kV>& result) {
         Weigh<kV, kClamp>(exp2, hn::Sub(x, o), v, sums);
       }
     }
-  };
-  V e[kPlanTile][kV], o[kPlanTile][kV];
-  const std::size_t both = ke < ko ? ke : ko;
-  for (std::size_t tile = 0; tile < kTiles; ++tile) {
-    const float *et = even_table + tile * ke * kPlanTile, *ot = odd_table + tile * ko * kPlanTile;
-    Clear<kV>(e);
-    Clear<kV>(o);
-    std::size_t k = 0;
-    for (std::size_t i = 0; i < kPlanTile; ++i) {
-      for (const std::size_t end = (i + 1) * both / kPlanTile; k < end; ++k) {
-        for (int v = 0; v < kV; ++v) {
-          const V x = hn::Load(d, block.even + (k * kV + v) * lanes),
-                  y = hn::Load(d, block.odd + (k * kV + v) * lanes);
-          for (std::size_t r = 0; r < kPlanTile; ++r) {
-            e[r][v] = hn::MulAdd(hn::Set(d, et[k * kPlanTile + r]), x, e[r][v]);
-            o[r][v] = hn::MulAdd(hn::Set(d, ot[k * kPlanTile + r]), y, o[r][v]);
-          }
-        }
-      }
-      if (tile > 0) take(i, false);
-    }
-    TileSums<kV>(et, block.even, both, ke, e);
-    TileSums<kV>(ot, block.odd, both, ko, o);
-    for (std::size_t r = 0; r < kPlanTile; ++r) {
-      for (int v = 0; v < kV; ++v) {
-        hn::Store(e[r][v], d, even_rows + r * width + v * lanes);
-        hn::Store(o[r][v], d, odd_rows + r * width + v * lanes);
+  }
+};
+
+/// E and O of kPlanTile offsets.
+template <int kV>
+struct Tile {
+  V even[kPlanTile][kV], odd[kPlanTile][kV];
+};
+
+/// Products of the coefficients [first, last) that E and O both have.
+template <int kV>
+HWY_INLINE void AddBoth(const Block& block, const float* HWY_RESTRICT even_table,
+                        const float* HWY_RESTRICT odd_table, std::size_t first, std::size_t last,
+                        Tile<kV>& tile) {
+  const D d;
+  const std::size_t lanes = hn::Lanes(d);
+  for (std::size_t k = first; k < last; ++k) {
+    for (int v = 0; v < kV; ++v) {
+      const V x = hn::Load(d, block.even + (k * kV + v) * lanes),
+              y = hn::Load(d, block.odd + (k * kV + v) * lanes);
+      for (std::size_t r = 0; r < kPlanTile; ++r) {
+        tile.even[r][v] = hn::MulAdd(hn::Set(d, even_table[k * kPlanTile + r]), x, tile.even[r][v]);
+        tile.odd[r][v] = hn::MulAdd(hn::Set(d, odd_table[k * kPlanTile + r]), y, tile.odd[r][v]);
       }
     }
   }
-  for (std::size_t r = 0; r < kPlanTile; ++r) take(r, r == kPlanTile - 1);
-  result = sums;
+}
+
+/// Tile `index` of the tables into `tile`; between its multiply-adds the rows of the tile before are taken,
+/// so that the multiply, add and shuffle units all have work.
+template <int kV, class Rows>
+HWY_INLINE void NextTile(const Block& block, std::size_t index, const Tile<kV>& before, Rows& rows,
+                         Tile<kV>& tile) {
+  const std::size_t ke = block.plan->even_size(), ko = block.plan->odd_size(), both = ke < ko ? ke : ko;
+  const float *even_table = block.plan->even_table.data() + index * ke * kPlanTile,
+              *odd_table = block.plan->odd_table.data() + index * ko * kPlanTile;
+  Clear<kV>(tile.even);
+  Clear<kV>(tile.odd);
+  // Written out: registers have no index.
+  static_assert(kPlanTile == 4);
+  AddBoth<kV>(block, even_table, odd_table, 0, both / 4, tile);
+  rows.Take(before.even[0], before.odd[0], false);
+  AddBoth<kV>(block, even_table, odd_table, both / 4, both / 2, tile);
+  rows.Take(before.even[1], before.odd[1], false);
+  AddBoth<kV>(block, even_table, odd_table, both / 2, 3 * both / 4, tile);
+  rows.Take(before.even[2], before.odd[2], false);
+  AddBoth<kV>(block, even_table, odd_table, 3 * both / 4, both, tile);
+  rows.Take(before.even[3], before.odd[3], false);
+  TileSums<kV>(even_table, block.even, both, ke, tile.even);
+  TileSums<kV>(odd_table, block.odd, both, ko, tile.odd);
+}
+
+/// One whole inner block: 2 kInnerHalf differences, distances c - kInnerHalf ... c + kInnerHalf - 1. Two tiles
+/// take turns in registers: 512-bit stores would hold up the multipliers.
+template <int kV, bool kDiff, bool kExp, bool kClamp>
+HWY_NOINLINE void WholeBlock(const Block& block, BlockSums<kV>& result) {
+  const D d;
+  WholeRows<kV, kDiff, kExp, kClamp> rows;
+  rows.sums = result;
+  for (int v = 0; v < kV; ++v) {
+    rows.last_even[v] = rows.last_odd[v] = hn::Zero(d);
+    rows.centre[v] = hn::Load(d, block.centre + v * hn::Lanes(d));
+  }
+  Tile<kV> one, other;
+  Clear<kV>(one.even);
+  Clear<kV>(one.odd);
+  TileSums<kV>(block.plan->even_table.data(), block.even, 0, block.plan->even_size(), one.even);
+  TileSums<kV>(block.plan->odd_table.data(), block.odd, 0, block.plan->odd_size(), one.odd);
+  static_assert(kTiles % 2 == 0);
+  std::size_t index = 1;
+  for (; index + 1 < kTiles; index += 2) {
+    NextTile<kV>(block, index, one, rows, other);
+    NextTile<kV>(block, index + 1, other, rows, one);
+  }
+  NextTile<kV>(block, index, one, rows, other);
+  rows.Take(other.even[0], other.odd[0], false);
+  rows.Take(other.even[1], other.odd[1], false);
+  rows.Take(other.even[2], other.odd[2], false);
+  rows.Take(other.even[3], other.odd[3], true);
+  result = rows.sums;
 }
 
 /// Which offsets of a block count: differences up to offset `end`, distances up to `last`; all from
@@ -239,7 +285,7 @@ HWY_INLINE void ForRows(const Block& block, const Row& row) {
 
 /// Differences and logits of any part of a block, added in the order of WholeBlock, so that on a whole block
 /// both give the same bytes.
-template <int kV, bool kDiff, bool kExp>
+template <int kV, bool kDiff, bool kExp, bool kClamp>
 HWY_NOINLINE void PartBlock(const Block& block, const Part& part, BlockSums<kV>& sums) {
   const D d;
   const std::size_t lanes = hn::Lanes(d);
@@ -265,9 +311,9 @@ HWY_NOINLINE void PartBlock(const Block& block, const Part& part, BlockSums<kV>&
     }
     if constexpr (kExp) {
       const V x = hn::Add(centre[v], e);
-      if (t <= part.last) Weigh<kV, true>(exp2, hn::Add(x, o), v, sums);
-      if (t == static_cast<int>(kInnerHalf) && 0 <= part.last) Weigh<kV, true>(exp2, centre[v], v, sums);
-      if (-t <= part.last) Weigh<kV, true>(exp2, hn::Sub(x, o), v, sums);
+      if (t <= part.last) Weigh<kV, kClamp>(exp2, hn::Add(x, o), v, sums);
+      if (t == static_cast<int>(kInnerHalf) && 0 <= part.last) Weigh<kV, kClamp>(exp2, centre[v], v, sums);
+      if (-t <= part.last) Weigh<kV, kClamp>(exp2, hn::Sub(x, o), v, sums);
     }
   });
 }

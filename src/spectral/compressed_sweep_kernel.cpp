@@ -178,18 +178,8 @@ HWY_NOINLINE void InnerBlocks(const Work<kV>& w, std::size_t j) {
   const D d;
   const CompressedPlan& plan = w.plan;
   const std::size_t lanes = w.lanes, width = w.width;
-  const std::size_t tiled = CompressedPlan::tiles(plan.transfer_rows()) * kPlanTile;
-  float *from_a = w.rows, *from_b = w.rows + tiled * width;
-  TiledProduct<kV>(plan.transfer_a.data() + j * tiled * plan.outer_a(), tiled, plan.outer_a(), w.outer_a,
-                   from_a);
-  TiledProduct<kV>(plan.transfer_b.data() + j * tiled * plan.outer_b(), tiled, plan.outer_b(), w.outer_b,
-                   from_b);
   V gain[2][kV];
-  for (int v = 0; v < kV; ++v) {
-    const V a = hn::Load(d, from_a + v * lanes), b = hn::Load(d, from_b + v * lanes);
-    gain[0][v] = hn::Add(a, b);
-    gain[1][v] = hn::Sub(a, b);
-  }
+  for (int v = 0; v < kV; ++v) gain[0][v] = gain[1][v] = hn::Zero(d);
   for (std::size_t n = 0; n < plan.n_direct; ++n) {
     const V c = hn::Set(d, plan.turn[2 * (j * plan.n_direct + n)]);
     const V s = hn::Set(d, plan.turn[2 * (j * plan.n_direct + n) + 1]);
@@ -206,19 +196,38 @@ HWY_NOINLINE void InnerBlocks(const Work<kV>& w, std::size_t j) {
       hn::Store(hn::Add(bc, as), d, w.odd[1] + at);
     }
   }
+  // Row 0 of the transfer is the gain of S, then come even and odd rows.
+  const std::size_t rows = plan.transfer_rows(), tiled = CompressedPlan::tiles(rows) * kPlanTile;
+  const float *table_a = plan.transfer_a.data() + j * tiled * plan.outer_a(),
+              *table_b = plan.transfer_b.data() + j * tiled * plan.outer_b();
+  float *even[2] = {w.even[0] + plan.n_direct * width, w.even[1] + plan.n_direct * width},
+        *odd[2] = {w.odd[0] + plan.n_direct * width, w.odd[1] + plan.n_direct * width};
+  for (std::size_t first = 0; first < rows; first += kPlanTile) {
+    V a[kPlanTile][kV], b[kPlanTile][kV];
+    Clear<kV>(a);
+    Clear<kV>(b);
+    TileSums<kV>(table_a + first * plan.outer_a(), w.outer_a, 0, plan.outer_a(), a);
+    TileSums<kV>(table_b + first * plan.outer_b(), w.outer_b, 0, plan.outer_b(), b);
+    for (std::size_t r = 0; r < kPlanTile; ++r) {
+      const std::size_t row = first + r;
+      if (row >= rows) break;
+      const bool is_even = row <= plan.inner_even;
+      for (int v = 0; v < kV; ++v) {
+        const V plus = hn::Add(a[r][v], b[r][v]);
+        const V minus = is_even ? hn::Sub(a[r][v], b[r][v]) : hn::Sub(b[r][v], a[r][v]);
+        if (row == 0) {
+          gain[0][v] = hn::Add(gain[0][v], plus);
+          gain[1][v] = hn::Add(gain[1][v], minus);
+          continue;
+        }
+        const std::size_t at = ((is_even ? row - 1 : row - 1 - plan.inner_even) * kV + v) * lanes;
+        hn::Store(plus, d, (is_even ? even : odd)[0] + at);
+        hn::Store(minus, d, (is_even ? even : odd)[1] + at);
+      }
+    }
+  }
   for (int side : {0, 1}) {
     for (int v = 0; v < kV; ++v) hn::Store(gain[side][v], d, w.shift[side] + v * lanes);
-  }
-  for (std::size_t r = 0; r < plan.inner_even * kV; ++r) {
-    const V a = hn::Load(d, from_a + width + r * lanes), b = hn::Load(d, from_b + width + r * lanes);
-    hn::Store(hn::Add(a, b), d, w.even[0] + plan.n_direct * width + r * lanes);
-    hn::Store(hn::Sub(a, b), d, w.even[1] + plan.n_direct * width + r * lanes);
-  }
-  const std::size_t skip = (1 + plan.inner_even) * width;
-  for (std::size_t r = 0; r < plan.inner_odd * kV; ++r) {
-    const V a = hn::Load(d, from_a + skip + r * lanes), b = hn::Load(d, from_b + skip + r * lanes);
-    hn::Store(hn::Add(b, a), d, w.odd[0] + plan.n_direct * width + r * lanes);
-    hn::Store(hn::Sub(b, a), d, w.odd[1] + plan.n_direct * width + r * lanes);
   }
 }
 
@@ -369,14 +378,14 @@ class GroupSweep {
       w_.step[p] = w_.negative[p] = 0;
       w_.top[p] = 0;
       const double score = kExp || group_.scaled ? group_.facts[p].at_zero : 0.0;
-      StartSoftmax(w_.plain, p, score);
+      StartSoftmax(w_.plain, p, score, kExp ? logit_range(group_.facts[p]).raise : 0);
       for (std::size_t i = 0; i < group_.scales.size(); ++i)
-        StartSoftmax(w_.scaled_softmax(i), p, score * group_.scales[i]);
+        StartSoftmax(w_.scaled_softmax(i), p, score * group_.scales[i], 0);
     }
   }
 
-  void StartSoftmax(const Softmax& softmax, std::size_t p, double score) {
-    softmax.offset[p] = std::ceil(score * group_.scale[p] * kLog2e) * kExpSteps;
+  void StartSoftmax(const Softmax& softmax, std::size_t p, double score, int raise) {
+    softmax.offset[p] = (std::ceil(score * group_.scale[p] * kLog2e) + raise) * kExpSteps;
     softmax.weight[p] = softmax.square[p] = 0;
   }
 
@@ -397,7 +406,7 @@ class GroupSweep {
         if (group_.values) {
           ValueBlock<kV>(block, part, sums);
         } else if (is_last || tries > 0) {
-          PartBlock<kV, kDiff, kExp>(block, part, sums);
+          PartBlock<kV, kDiff, kExp, kClamp>(block, part, sums);
         } else {
           WholeBlock<kV, kDiff, kExp, kClamp>(block, sums);
         }

@@ -22,6 +22,28 @@ struct LaneFacts {
   double at_zero = 0;     ///< S(0), without c_0
 };
 
+/// Powers of two between which 2^logit is right in the kernels; the squares of the highest have room for a
+/// block's sum. Squares of the lowest vanish: they count for nothing beside that of the largest logit.
+inline constexpr int kLowestLogit = 114, kHighestLogit = 62;
+
+/// Where a lane's softmax starts: logits are taken relative to a power of two 2^(log2 e^{S(0)} + raise).
+/// `fits`: no logit can then leave the kernels' range, or make sums so large that the offset must be raised.
+struct LogitRange {
+  int raise = 0;
+  bool fits = false;
+};
+inline LogitRange logit_range(const LaneFacts& facts) {
+  constexpr double kLog2e = 1.4426950408889634;
+  constexpr int kRoom = 45, kMostRaised = 40;  // 2^(2 * 46) times a block's terms: no raise. 2^-40: squares hold
+  const double above = (facts.total - facts.at_zero) * kLog2e, below = (facts.total + facts.at_zero) * kLog2e;
+  LogitRange range;
+  if (!(above < kRoom + kMostRaised)) return range;
+  range.raise = above > kRoom ? static_cast<int>(above - kRoom) + 1 : 0;
+  range.fits = below + range.raise < kLowestLogit - 2;
+  if (!range.fits) range.raise = 0;
+  return range;
+}
+
 /// Input, output and scratch of one group of lanes of the compressed sweep. Pointers start at the group's
 /// first lane; outputs may be null where they are not asked for.
 struct CompressedGroup {
@@ -40,7 +62,7 @@ struct CompressedGroup {
   double* scaled = nullptr;          ///< E_2 of scales[i] S at i * scaled_stride
   std::size_t scaled_stride = 0;
   bool values = false;        ///< mean and max of |S| in place of its differences; no other output then
-  bool wide = false;          ///< some lane's logits may spread over more than 60 powers of two
+  bool wide = false;          ///< some lane's logit_range() does not fit
   double* scratch = nullptr;  ///< compressed_scratch_size() doubles, aligned to 64 bytes
 };
 
