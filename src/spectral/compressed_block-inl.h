@@ -38,20 +38,29 @@ constexpr double kScale = 0.0009418457876490215, kLevel = 0.5017632988596151 / k
 constexpr float Scaled(double power) { return static_cast<float>(kScale * power); }
 #endif
 
-/// 2^(x / kExpSteps) for |x| <= 126 kExpSteps, relative error below 9e-7. Polynomials have the smallest largest
-/// error.
+/// 2^(x / kExpSteps) for |x| <= 126 kExpSteps, relative error below 9e-7. Polynomials have the smallest
+/// largest error.
 class Exp2 {
  public:
   Exp2() {
 #if ROPE_EXP_TABLE
     // The index << 19 is taken off, so that adding it back brings the exponent alone.
-    HWY_ALIGN static constexpr float kPowers[16] = {
-        Scaled(0x1.0p+0),           Scaled(0x1.0b5586cf9890fp+0), Scaled(0x1.172b83c7d517bp+0),
-        Scaled(0x1.2387a6e756238p+0), Scaled(0x1.306fe0a31b715p+0), Scaled(0x1.3dea64c123422p+0),
-        Scaled(0x1.4bfdad5362a27p+0), Scaled(0x1.5ab07dd485429p+0), Scaled(0x1.6a09e667f3bcdp+0),
-        Scaled(0x1.7a11473eb0187p+0), Scaled(0x1.8ace5422aa0dbp+0), Scaled(0x1.9c49182a3f090p+0),
-        Scaled(0x1.ae89f995ad3adp+0), Scaled(0x1.c199bdd85529cp+0), Scaled(0x1.d5818dcfba487p+0),
-        Scaled(0x1.ea4afa2a490dap+0)};
+    HWY_ALIGN static constexpr float kPowers[16] = {Scaled(0x1.0p+0),
+                                                    Scaled(0x1.0b5586cf9890fp+0),
+                                                    Scaled(0x1.172b83c7d517bp+0),
+                                                    Scaled(0x1.2387a6e756238p+0),
+                                                    Scaled(0x1.306fe0a31b715p+0),
+                                                    Scaled(0x1.3dea64c123422p+0),
+                                                    Scaled(0x1.4bfdad5362a27p+0),
+                                                    Scaled(0x1.5ab07dd485429p+0),
+                                                    Scaled(0x1.6a09e667f3bcdp+0),
+                                                    Scaled(0x1.7a11473eb0187p+0),
+                                                    Scaled(0x1.8ace5422aa0dbp+0),
+                                                    Scaled(0x1.9c49182a3f090p+0),
+                                                    Scaled(0x1.ae89f995ad3adp+0),
+                                                    Scaled(0x1.c199bdd85529cp+0),
+                                                    Scaled(0x1.d5818dcfba487p+0),
+                                                    Scaled(0x1.ea4afa2a490dap+0)};
     const DI di;
     const auto index = hn::ShiftLeft<23 - kExpShift>(hn::Iota(di, 0));
     table_ = hn::BitCast(D(), hn::Sub(hn::BitCast(di, hn::Load(D(), kPowers)), index));
@@ -182,23 +191,66 @@ struct WholeRows {
   }
 };
 
+/// Which offsets of a block count: differences up to offset `end`, distances up to `last`; all from
+/// -kInnerHalf on. A whole block has end = kInnerHalf, last = end - 1; the window's last one last = end.
+struct Part {
+  int end = static_cast<int>(kInnerHalf), last = static_cast<int>(kInnerHalf) - 1;
+};
+
+/// Sums over the rows of any part of a block, added in the order of WholeRows, so that on a whole block both
+/// give the same bytes.
+template <int kV, bool kDiff, bool kExp, bool kClamp>
+struct PartRows {
+  Exp2 exp2;
+  BlockSums<kV> sums;
+  V centre[kV], last_even[kV], last_odd[kV];
+  Part part;
+  int t = 0;  // offset of the row that comes next
+
+  HWY_INLINE void Take(const V (&even)[kV], const V (&odd)[kV], bool) {
+    const D d;
+    const bool up = t <= part.end, down = 1 - t <= part.end;
+    for (int v = 0; v < kV; ++v) {
+      const V e = even[v], o = odd[v];
+      if constexpr (kDiff) {
+        const V x = hn::Sub(e, last_even[v]), y = hn::Sub(o, last_odd[v]);
+        if (up && down) {
+          AddMirrored<kV>(x, y, v, sums);
+        } else if (down) {
+          const V step = hn::Abs(hn::Sub(x, y));
+          sums.step[v] = hn::MulAdd(step, hn::Set(d, 0.5f), sums.step[v]);
+          sums.top[v] = hn::Max(sums.top[v], step);
+        }
+        last_even[v] = e;
+        last_odd[v] = o;
+      }
+      if constexpr (kExp) {
+        const V x = hn::Add(centre[v], e);
+        if (t <= part.last) Weigh<kV, kClamp>(exp2, hn::Add(x, o), v, sums);
+        if (t == static_cast<int>(kInnerHalf) && 0 <= part.last) Weigh<kV, kClamp>(exp2, centre[v], v, sums);
+        if (-t <= part.last) Weigh<kV, kClamp>(exp2, hn::Sub(x, o), v, sums);
+      }
+    }
+    ++t;
+  }
+};
+
 /// E and O of kPlanTile offsets.
 template <int kV>
 struct Tile {
   V even[kPlanTile][kV], odd[kPlanTile][kV];
 };
 
-/// Products of the coefficients [first, last) that E and O both have.
+/// Products of coefficients [first, last) of both parities.
 template <int kV>
-HWY_INLINE void AddBoth(const Block& block, const float* HWY_RESTRICT even_table,
-                        const float* HWY_RESTRICT odd_table, std::size_t first, std::size_t last,
-                        Tile<kV>& tile) {
+HWY_INLINE void AddBoth(const float* HWY_RESTRICT even, const float* HWY_RESTRICT odd,
+                        const float* HWY_RESTRICT even_table, const float* HWY_RESTRICT odd_table,
+                        std::size_t first, std::size_t last, Tile<kV>& tile) {
   const D d;
   const std::size_t lanes = hn::Lanes(d);
   for (std::size_t k = first; k < last; ++k) {
     for (int v = 0; v < kV; ++v) {
-      const V x = hn::Load(d, block.even + (k * kV + v) * lanes),
-              y = hn::Load(d, block.odd + (k * kV + v) * lanes);
+      const V x = hn::Load(d, even + (k * kV + v) * lanes), y = hn::Load(d, odd + (k * kV + v) * lanes);
       for (std::size_t r = 0; r < kPlanTile; ++r) {
         tile.even[r][v] = hn::MulAdd(hn::Set(d, even_table[k * kPlanTile + r]), x, tile.even[r][v]);
         tile.odd[r][v] = hn::MulAdd(hn::Set(d, odd_table[k * kPlanTile + r]), y, tile.odd[r][v]);
@@ -219,53 +271,77 @@ HWY_INLINE void NextTile(const Block& block, std::size_t index, const Tile<kV>& 
   Clear<kV>(tile.odd);
   // Written out: registers have no index.
   static_assert(kPlanTile == 4);
-  AddBoth<kV>(block, even_table, odd_table, 0, both / 4, tile);
+  AddBoth<kV>(block.even, block.odd, even_table, odd_table, 0, both / 4, tile);
   rows.Take(before.even[0], before.odd[0], false);
-  AddBoth<kV>(block, even_table, odd_table, both / 4, both / 2, tile);
+  AddBoth<kV>(block.even, block.odd, even_table, odd_table, both / 4, both / 2, tile);
   rows.Take(before.even[1], before.odd[1], false);
-  AddBoth<kV>(block, even_table, odd_table, both / 2, 3 * both / 4, tile);
+  AddBoth<kV>(block.even, block.odd, even_table, odd_table, both / 2, 3 * both / 4, tile);
   rows.Take(before.even[2], before.odd[2], false);
-  AddBoth<kV>(block, even_table, odd_table, 3 * both / 4, both, tile);
+  AddBoth<kV>(block.even, block.odd, even_table, odd_table, 3 * both / 4, both, tile);
   rows.Take(before.even[3], before.odd[3], false);
   TileSums<kV>(even_table, block.even, both, ke, tile.even);
   TileSums<kV>(odd_table, block.odd, both, ko, tile.odd);
 }
 
-/// One whole inner block: 2 kInnerHalf differences, distances c - kInnerHalf ... c + kInnerHalf - 1. Two tiles
-/// take turns in registers: 512-bit stores would hold up the multipliers.
-template <int kV, bool kDiff, bool kExp, bool kClamp>
-HWY_NOINLINE void WholeBlock(const Block& block, BlockSums<kV>& result) {
+template <int kV, class Rows>
+HWY_INLINE void StartRows(const Block& block, std::size_t tile, Rows& rows, Tile<kV>& sums) {
   const D d;
-  WholeRows<kV, kDiff, kExp, kClamp> rows;
-  rows.sums = result;
+  const std::size_t ke = block.plan->even_size(), ko = block.plan->odd_size();
   for (int v = 0; v < kV; ++v) {
     rows.last_even[v] = rows.last_odd[v] = hn::Zero(d);
     rows.centre[v] = hn::Load(d, block.centre + v * hn::Lanes(d));
   }
-  Tile<kV> one, other;
-  Clear<kV>(one.even);
-  Clear<kV>(one.odd);
-  TileSums<kV>(block.plan->even_table.data(), block.even, 0, block.plan->even_size(), one.even);
-  TileSums<kV>(block.plan->odd_table.data(), block.odd, 0, block.plan->odd_size(), one.odd);
-  static_assert(kTiles % 2 == 0);
-  std::size_t index = 1;
-  for (; index + 1 < kTiles; index += 2) {
-    NextTile<kV>(block, index, one, rows, other);
-    NextTile<kV>(block, index + 1, other, rows, one);
-  }
-  NextTile<kV>(block, index, one, rows, other);
-  rows.Take(other.even[0], other.odd[0], false);
-  rows.Take(other.even[1], other.odd[1], false);
-  rows.Take(other.even[2], other.odd[2], false);
-  rows.Take(other.even[3], other.odd[3], true);
-  result = rows.sums;
+  Clear<kV>(sums.even);
+  Clear<kV>(sums.odd);
+  TileSums<kV>(block.plan->even_table.data() + tile * ke * kPlanTile, block.even, 0, ke, sums.even);
+  TileSums<kV>(block.plan->odd_table.data() + tile * ko * kPlanTile, block.odd, 0, ko, sums.odd);
 }
 
-/// Which offsets of a block count: differences up to offset `end`, distances up to `last`; all from
-/// -kInnerHalf on. A whole block has end = kInnerHalf, last = end - 1; the window's last one last = end.
-struct Part {
-  int end = static_cast<int>(kInnerHalf), last = static_cast<int>(kInnerHalf) - 1;
-};
+template <int kV, class Rows>
+HWY_INLINE void TakeLast(const Tile<kV>& tile, Rows& rows) {
+  rows.Take(tile.even[0], tile.odd[0], false);
+  rows.Take(tile.even[1], tile.odd[1], false);
+  rows.Take(tile.even[2], tile.odd[2], false);
+  rows.Take(tile.even[3], tile.odd[3], true);
+}
+
+/// One whole inner block: 2 kInnerHalf differences, distances c - kInnerHalf ... c + kInnerHalf - 1.
+template <int kV, bool kDiff, bool kExp, bool kClamp>
+HWY_NOINLINE void WholeBlock(const Block& block, BlockSums<kV>& sums) {
+  WholeRows<kV, kDiff, kExp, kClamp> rows;
+  rows.sums = sums;
+  // Two tiles take turns in registers: 512-bit stores would hold up the multipliers.
+  Tile<kV> one, other;
+  StartRows<kV>(block, 0, rows, one);
+  static_assert(kTiles % 2 == 0);
+  std::size_t tile = 1;
+  for (; tile + 1 < kTiles; tile += 2) {
+    NextTile<kV>(block, tile, one, rows, other);
+    NextTile<kV>(block, tile + 1, other, rows, one);
+  }
+  NextTile<kV>(block, tile, one, rows, other);
+  TakeLast<kV>(other, rows);
+  sums = rows.sums;
+}
+
+/// Any part of a block. Where it ends before the centre, the rows near the centre are left out.
+template <int kV, bool kDiff, bool kExp, bool kClamp>
+HWY_NOINLINE void PartBlock(const Block& block, const Part& part, BlockSums<kV>& sums) {
+  PartRows<kV, kDiff, kExp, kClamp> rows;
+  rows.sums = sums;
+  rows.part = part;
+  // The first row that is needed: offset -end, where the last difference ends.
+  const std::size_t first = part.end < -1 ? static_cast<std::size_t>(-part.end - 1) / kPlanTile : 0;
+  rows.t = static_cast<int>(first * kPlanTile) + 1;
+  Tile<kV> sums_before, tile;
+  StartRows<kV>(block, first, rows, sums_before);
+  for (std::size_t next = first + 1; next < kTiles; ++next) {
+    NextTile<kV>(block, next, sums_before, rows, tile);
+    sums_before = tile;
+  }
+  TakeLast<kV>(sums_before, rows);
+  sums = rows.sums;
+}
 
 /// Calls row(t, e, o, v) for t = 1 ... kInnerHalf, rising.
 template <int kV, class Row>
@@ -281,41 +357,6 @@ HWY_INLINE void ForRows(const Block& block, const Row& row) {
       for (int v = 0; v < kV; ++v) row(static_cast<int>(tile * kPlanTile + r + 1), e[r][v], o[r][v], v);
     }
   }
-}
-
-/// Differences and logits of any part of a block, added in the order of WholeBlock, so that on a whole block
-/// both give the same bytes.
-template <int kV, bool kDiff, bool kExp, bool kClamp>
-HWY_NOINLINE void PartBlock(const Block& block, const Part& part, BlockSums<kV>& sums) {
-  const D d;
-  const std::size_t lanes = hn::Lanes(d);
-  const Exp2 exp2;
-  V last_even[kV], last_odd[kV], centre[kV];
-  for (int v = 0; v < kV; ++v) {
-    last_even[v] = last_odd[v] = hn::Zero(d);
-    centre[v] = hn::Load(d, block.centre + v * lanes);
-  }
-  ForRows<kV>(block, [&](int t, V e, V o, int v) HWY_ATTR {
-    if constexpr (kDiff) {
-      const V x = hn::Sub(e, last_even[v]), y = hn::Sub(o, last_odd[v]);
-      const bool up = t <= part.end, down = 1 - t <= part.end;
-      if (up && down) {
-        AddMirrored<kV>(x, y, v, sums);
-      } else if (down) {
-        const V step = hn::Abs(hn::Sub(x, y));
-        sums.step[v] = hn::MulAdd(step, hn::Set(d, 0.5f), sums.step[v]);
-        sums.top[v] = hn::Max(sums.top[v], step);
-      }
-      last_even[v] = e;
-      last_odd[v] = o;
-    }
-    if constexpr (kExp) {
-      const V x = hn::Add(centre[v], e);
-      if (t <= part.last) Weigh<kV, kClamp>(exp2, hn::Add(x, o), v, sums);
-      if (t == static_cast<int>(kInnerHalf) && 0 <= part.last) Weigh<kV, kClamp>(exp2, centre[v], v, sums);
-      if (-t <= part.last) Weigh<kV, kClamp>(exp2, hn::Sub(x, o), v, sums);
-    }
-  });
 }
 
 /// sum |S| / 2 into step and the largest |S| into top.

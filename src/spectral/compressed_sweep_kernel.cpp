@@ -198,33 +198,39 @@ HWY_NOINLINE void InnerBlocks(const Work<kV>& w, std::size_t j) {
   }
   // Row 0 of the transfer is the gain of S, then come even and odd rows.
   const std::size_t rows = plan.transfer_rows(), tiled = CompressedPlan::tiles(rows) * kPlanTile;
+  const std::size_t both = std::min(plan.outer_a(), plan.outer_b());
   const float *table_a = plan.transfer_a.data() + j * tiled * plan.outer_a(),
               *table_b = plan.transfer_b.data() + j * tiled * plan.outer_b();
   float *even[2] = {w.even[0] + plan.n_direct * width, w.even[1] + plan.n_direct * width},
         *odd[2] = {w.odd[0] + plan.n_direct * width, w.odd[1] + plan.n_direct * width};
-  for (std::size_t first = 0; first < rows; first += kPlanTile) {
-    V a[kPlanTile][kV], b[kPlanTile][kV];
-    Clear<kV>(a);
-    Clear<kV>(b);
-    TileSums<kV>(table_a + first * plan.outer_a(), w.outer_a, 0, plan.outer_a(), a);
-    TileSums<kV>(table_b + first * plan.outer_b(), w.outer_b, 0, plan.outer_b(), b);
-    for (std::size_t r = 0; r < kPlanTile; ++r) {
-      const std::size_t row = first + r;
-      if (row >= rows) break;
-      const bool is_even = row <= plan.inner_even;
-      for (int v = 0; v < kV; ++v) {
-        const V plus = hn::Add(a[r][v], b[r][v]);
-        const V minus = is_even ? hn::Sub(a[r][v], b[r][v]) : hn::Sub(b[r][v], a[r][v]);
-        if (row == 0) {
-          gain[0][v] = hn::Add(gain[0][v], plus);
-          gain[1][v] = hn::Add(gain[1][v], minus);
-          continue;
-        }
-        const std::size_t at = ((is_even ? row - 1 : row - 1 - plan.inner_even) * kV + v) * lanes;
-        hn::Store(plus, d, (is_even ? even : odd)[0] + at);
-        hn::Store(minus, d, (is_even ? even : odd)[1] + at);
+  const auto put = [&](std::size_t row, const V(&a)[kV], const V(&b)[kV]) HWY_ATTR {
+    if (row >= rows) return;
+    const bool is_even = row <= plan.inner_even;
+    for (int v = 0; v < kV; ++v) {
+      const V plus = hn::Add(a[v], b[v]), minus = is_even ? hn::Sub(a[v], b[v]) : hn::Sub(b[v], a[v]);
+      if (row == 0) {
+        gain[0][v] = hn::Add(gain[0][v], plus);
+        gain[1][v] = hn::Add(gain[1][v], minus);
+        continue;
       }
+      const std::size_t at = ((is_even ? row - 1 : row - 1 - plan.inner_even) * kV + v) * lanes;
+      hn::Store(plus, d, (is_even ? even : odd)[0] + at);
+      hn::Store(minus, d, (is_even ? even : odd)[1] + at);
     }
+  };
+  for (std::size_t first = 0; first < rows; first += kPlanTile) {
+    Tile<kV> sums;
+    Clear<kV>(sums.even);
+    Clear<kV>(sums.odd);
+    const float *a_rows = table_a + first * plan.outer_a(), *b_rows = table_b + first * plan.outer_b();
+    AddBoth<kV>(w.outer_a, w.outer_b, a_rows, b_rows, 0, both, sums);
+    TileSums<kV>(a_rows, w.outer_a, both, plan.outer_a(), sums.even);
+    TileSums<kV>(b_rows, w.outer_b, both, plan.outer_b(), sums.odd);
+    static_assert(kPlanTile == 4);
+    put(first, sums.even[0], sums.odd[0]);
+    put(first + 1, sums.even[1], sums.odd[1]);
+    put(first + 2, sums.even[2], sums.odd[2]);
+    put(first + 3, sums.even[3], sums.odd[3]);
   }
   for (int side : {0, 1}) {
     for (int v = 0; v < kV; ++v) hn::Store(gain[side][v], d, w.shift[side] + v * lanes);

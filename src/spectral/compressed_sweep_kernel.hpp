@@ -34,7 +34,8 @@ struct LogitRange {
 };
 inline LogitRange logit_range(const LaneFacts& facts) {
   constexpr double kLog2e = 1.4426950408889634;
-  constexpr int kRoom = 45, kMostRaised = 40;  // 2^(2 * 46) times a block's terms: no raise. 2^-40: squares hold
+  constexpr int kRoom = 45,
+                kMostRaised = 40;  // 2^(2 * 46) times a block's terms: no raise. 2^-40: squares hold
   const double above = (facts.total - facts.at_zero) * kLog2e, below = (facts.total + facts.at_zero) * kLog2e;
   LogitRange range;
   if (!(above < kRoom + kMostRaised)) return range;
