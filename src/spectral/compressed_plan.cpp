@@ -220,6 +220,8 @@ CompressedPlan::CompressedPlan(std::span<const double> frequencies) : n_freq(fre
     const Phase turned = phase_at(2.0 * kOuterHalf, omega.back());
     advance.push_back(turned.cos);
     advance.push_back(turned.sin);
+    const double far = std::min(1.0, kOuterHalf * omega.back());
+    reach.insert(reach.end(), {std::min(1.0, kInnerHalf * omega.back()), far, far * far});
   }
 
   const Sizes sizes = choose_sizes(omega);

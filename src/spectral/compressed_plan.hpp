@@ -36,6 +36,10 @@ struct CompressedPlan {
   std::vector<double> omega;                  ///< [n_freq] sorted, falling
   std::vector<double> advance;                ///< [n_freq][cos, sin] of 2 kOuterHalf omega: C to the next C
 
+  /// [n_freq][3]: r = min(1, kInnerHalf omega), R = min(1, kOuterHalf omega), R^2: how far a frequency's
+  /// terms move within a block, for bounds.
+  std::vector<double> reach;
+
   std::size_t n_rest() const { return n_freq - n_direct - n_middle; }
   std::size_t even_size() const { return n_direct + inner_even; }  ///< coefficients of an inner block
   std::size_t odd_size() const { return n_direct + inner_odd; }

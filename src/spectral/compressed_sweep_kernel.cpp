@@ -44,7 +44,7 @@ template <int kV>
 struct Work {
   const CompressedPlan& plan;
   std::size_t lanes = hn::Lanes(D()), width = kV * lanes, size = 0;
-  double *phase, *constant, *step, *gain, *negative;
+  double *phase, *constant, *step, *scale, *gain, *negative;
   Softmax plain;
   double* scaled;  // [scales][3][width]
   float *direct_a, *direct_b, *outer_a, *outer_b, *rest_a, *rest_b, *even[2], *odd[2], *shift[2];
@@ -61,6 +61,7 @@ struct Work {
     phase = doubles(2 * p.n_freq);
     constant = doubles(width);
     step = doubles(width);
+    scale = doubles(width);
     gain = doubles(width);
     negative = doubles(width);
     plain = {doubles(width), doubles(width), doubles(width)};
@@ -114,6 +115,17 @@ HWY_INLINE V Demote(const VD (&parts)[kParts]) {
 #endif
 }
 
+/// The same into memory, in halves: nothing has to be put together.
+HWY_INLINE void StoreDemoted(const VD (&parts)[kParts], float* to) {
+#if HWY_TARGET == HWY_SCALAR
+  hn::Store(hn::DemoteTo(D(), parts[0]), D(), to);
+#else
+  const hn::Half<D> dh;
+  hn::Store(hn::DemoteTo(dh, parts[0]), dh, to);
+  hn::Store(hn::DemoteTo(dh, parts[1]), dh, to + hn::Lanes(dh));
+#endif
+}
+
 /// to[lane] += value, in float64.
 HWY_INLINE void Fold(V value, double* to) {
   const DD dd;
@@ -131,18 +143,19 @@ HWY_INLINE void Fold(V value, double* to) {
 /// the direct ones.
 template <int kV>
 HWY_NOINLINE void OuterBlock(const Work<kV>& w, const CompressedGroup& group, const double* phase) {
-  const D d;
   const DD dd;
   const CompressedPlan& plan = w.plan;
   const std::size_t half = hn::Lanes(dd);
-  VD constant[kParts * kV], gain[kParts * kV];
+  VD constant[kParts * kV], scale[kParts * kV];
+  bool is_scaled = false;
   for (int v = 0; v < kParts * kV; ++v) {
     constant[v] = hn::Zero(dd);
-    gain[v] = hn::Load(dd, w.gain + v * half);
+    scale[v] = hn::Load(dd, w.scale + v * half);
+    is_scaled = is_scaled || !hn::AllTrue(dd, hn::Eq(scale[v], hn::Set(dd, 1.0)));
   }
   for (std::size_t n = 0; n < plan.n_freq; ++n) {
     const double *re = group.re + plan.order[n] * group.stride, *im = group.im + plan.order[n] * group.stride;
-    const VD c = hn::Set(dd, phase[2 * n]), s = hn::Set(dd, phase[2 * n + 1]);
+    const VD c = hn::Set(dd, kUnit * phase[2 * n]), s = hn::Set(dd, kUnit * phase[2 * n + 1]);
     const std::size_t m = n - plan.n_direct, rest = m - plan.n_middle;
     float* a = n < plan.n_direct   ? w.direct_a + n * w.width
                : m < plan.n_middle ? w.outer_a + m * w.width
@@ -154,14 +167,17 @@ HWY_NOINLINE void OuterBlock(const Work<kV>& w, const CompressedGroup& group, co
       VD u[kParts], minus_im[kParts];
       for (int part = 0; part < kParts; ++part) {
         const int i = kParts * v + part;
-        const VD x = hn::Mul(gain[i], hn::LoadU(dd, re + i * half));
-        const VD y = hn::Mul(gain[i], hn::LoadU(dd, im + i * half));
+        VD x = hn::LoadU(dd, re + i * half), y = hn::LoadU(dd, im + i * half);
+        if (HWY_UNLIKELY(is_scaled)) {
+          x = hn::Mul(scale[i], x);
+          y = hn::Mul(scale[i], y);
+        }
         u[part] = hn::MulSub(x, c, hn::Mul(y, s));
         minus_im[part] = hn::NegMulSub(x, s, hn::Mul(y, c));
         if (n >= plan.n_direct) constant[i] = hn::Add(constant[i], u[part]);
       }
-      hn::Store(Demote(u), d, a + v * w.lanes);
-      hn::Store(Demote(minus_im), d, b + v * w.lanes);
+      StoreDemoted(u, a + v * w.lanes);
+      StoreDemoted(minus_im, b + v * w.lanes);
     }
   }
   for (int v = 0; v < kParts * kV; ++v) hn::Store(constant[v], dd, w.constant + v * half);
@@ -380,6 +396,7 @@ class GroupSweep {
  private:
   void Start() {
     for (std::size_t p = 0; p < w_.width; ++p) {
+      w_.scale[p] = group_.scale[p];
       w_.gain[p] = group_.scale[p] * kUnit;
       w_.step[p] = w_.negative[p] = 0;
       w_.top[p] = 0;
@@ -480,26 +497,32 @@ void CompressedSweep(const CompressedPlan& plan, std::int64_t window, const Comp
 void CompressedLaneFacts(const CompressedPlan& plan, const double* re, const double* im, std::size_t stride,
                          std::size_t lanes, LaneFacts* facts) {
   const DD dd;
-  const std::size_t half = hn::Lanes(dd);
-  HWY_ALIGN double values[6][HWY_MAX_BYTES / sizeof(double)];
-  for (std::size_t first = 0; first < lanes; first += half) {
-    VD largest = hn::Zero(dd), total = largest, inner = largest, outer = largest, squares = largest,
-       at_zero = largest;
+  const std::size_t half = hn::Lanes(dd), width = kParts * half;
+  HWY_ALIGN double values[6][kParts * HWY_MAX_BYTES / sizeof(double)];
+  for (std::size_t first = 0; first < lanes; first += width) {
+    VD largest[kParts], total[kParts], inner[kParts], outer[kParts], squares[kParts], at_zero[kParts];
+    for (int i = 0; i < kParts; ++i)
+      largest[i] = total[i] = inner[i] = outer[i] = squares[i] = at_zero[i] = hn::Zero(dd);
     for (std::size_t n = 0; n < plan.n_freq; ++n) {
       const std::size_t at = plan.order[n] * stride + first;
-      const VD score = hn::LoadU(dd, re + at);
-      const VD x = hn::Abs(score), y = hn::Abs(hn::LoadU(dd, im + at)), size = hn::Add(x, y);
-      at_zero = hn::Add(at_zero, score);
-      largest = hn::Max(largest, hn::Max(x, y));
-      total = hn::Add(total, size);
-      inner = hn::MulAdd(size, hn::Set(dd, std::min(1.0, kInnerHalf * plan.omega[n])), inner);
-      const double reach = std::min(1.0, kOuterHalf * plan.omega[n]);
-      outer = hn::MulAdd(size, hn::Set(dd, reach), outer);
-      squares = hn::MulAdd(hn::MulAdd(x, x, hn::Mul(y, y)), hn::Set(dd, reach * reach), squares);
+      const VD inner_reach = hn::Set(dd, plan.reach[3 * n]), outer_reach = hn::Set(dd, plan.reach[3 * n + 1]),
+               square_reach = hn::Set(dd, plan.reach[3 * n + 2]);
+      for (int i = 0; i < kParts; ++i) {
+        const VD score = hn::LoadU(dd, re + at + i * half), other = hn::LoadU(dd, im + at + i * half);
+        const VD x = hn::Abs(score), y = hn::Abs(other), size = hn::Add(x, y);
+        at_zero[i] = hn::Add(at_zero[i], score);
+        largest[i] = hn::Max(largest[i], hn::Max(x, y));
+        total[i] = hn::Add(total[i], size);
+        inner[i] = hn::MulAdd(size, inner_reach, inner[i]);
+        outer[i] = hn::MulAdd(size, outer_reach, outer[i]);
+        squares[i] = hn::MulAdd(hn::MulAdd(x, x, hn::Mul(y, y)), square_reach, squares[i]);
+      }
     }
-    const VD all[6] = {largest, total, inner, outer, hn::Sqrt(squares), at_zero};
-    for (int i = 0; i < 6; ++i) hn::Store(all[i], dd, values[i]);
-    for (std::size_t p = 0; p < half && first + p < lanes; ++p)
+    for (int i = 0; i < kParts; ++i) {
+      const VD all[6] = {largest[i], total[i], inner[i], outer[i], hn::Sqrt(squares[i]), at_zero[i]};
+      for (int fact = 0; fact < 6; ++fact) hn::Store(all[fact], dd, values[fact] + i * half);
+    }
+    for (std::size_t p = 0; p < width && first + p < lanes; ++p)
       facts[first + p] = {values[0][p], values[1][p], values[2][p], values[3][p], values[4][p], values[5][p]};
   }
 }
