@@ -17,6 +17,8 @@ using DI = hn::RebindToSigned<D>;
 
 constexpr std::size_t kTiles = kInnerHalf / kPlanTile;
 
+constexpr bool kManyRegisters = HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX3_DL;  // 32
+
 #if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX3_DL
 #define ROPE_EXP_TABLE 1
 #else
@@ -128,6 +130,10 @@ struct Block {
   const float *even, *odd, *centre;
 };
 
+/// Sums of squares start here in a block, so that they are never subnormal: some processors take a hundred
+/// times as long for those. Taken off again in float64.
+constexpr float kSquareFloor = 0x1p-120f;
+
 /// float32 sums over one inner block, which are folded into float64 after it.
 template <int kV>
 struct BlockSums {
@@ -166,6 +172,38 @@ HWY_INLINE void AddMirrored(V x, V y, int v, BlockSums<kV>& sums) {
   sums.top[v] = MaxOfNonNegative(sums.top[v], hn::Add(x, y));
 }
 
+/// E and O of kPlanTile offsets, in registers,
+template <int kV>
+struct Tile {
+  V even[kPlanTile][kV], odd[kPlanTile][kV];
+
+  HWY_INLINE V Even(std::size_t r, int v) const { return even[r][v]; }
+  HWY_INLINE V Odd(std::size_t r, int v) const { return odd[r][v]; }
+};
+
+/// and in memory, where there are not registers enough for two.
+template <int kV>
+struct HeldTile {
+  HWY_ALIGN float rows[2][kPlanTile * kV * HWY_MAX_BYTES / sizeof(float)];
+
+  HWY_INLINE void Hold(const Tile<kV>& tile) {
+    const D d;
+    const std::size_t lanes = hn::Lanes(d);
+    for (std::size_t r = 0; r < kPlanTile; ++r) {
+      for (int v = 0; v < kV; ++v) {
+        hn::Store(tile.even[r][v], d, rows[0] + (r * kV + v) * lanes);
+        hn::Store(tile.odd[r][v], d, rows[1] + (r * kV + v) * lanes);
+      }
+    }
+  }
+  HWY_INLINE V Even(std::size_t r, int v) const {
+    return hn::Load(D(), rows[0] + (r * kV + v) * hn::Lanes(D()));
+  }
+  HWY_INLINE V Odd(std::size_t r, int v) const {
+    return hn::Load(D(), rows[1] + (r * kV + v) * hn::Lanes(D()));
+  }
+};
+
 /// Sums over the rows of one whole inner block, offset after offset.
 template <int kV, bool kDiff, bool kExp, bool kClamp>
 struct WholeRows {
@@ -173,9 +211,10 @@ struct WholeRows {
   BlockSums<kV> sums;
   V centre[kV], last_even[kV], last_odd[kV];
 
-  HWY_INLINE void Take(const V (&even)[kV], const V (&odd)[kV], bool block_end) {
+  template <class AnyTile>
+  HWY_INLINE void Take(const AnyTile& tile, std::size_t r, bool block_end) {
     for (int v = 0; v < kV; ++v) {
-      const V e = even[v], o = odd[v];
+      const V e = tile.Even(r, v), o = tile.Odd(r, v);
       if constexpr (kDiff) {
         AddMirrored<kV>(hn::Sub(e, last_even[v]), hn::Sub(o, last_odd[v]), v, sums);
         last_even[v] = e;
@@ -207,11 +246,12 @@ struct PartRows {
   Part part;
   int t = 0;  // offset of the row that comes next
 
-  HWY_INLINE void Take(const V (&even)[kV], const V (&odd)[kV], bool) {
+  template <class AnyTile>
+  HWY_INLINE void Take(const AnyTile& tile, std::size_t r, bool) {
     const D d;
     const bool up = t <= part.end, down = 1 - t <= part.end;
     for (int v = 0; v < kV; ++v) {
-      const V e = even[v], o = odd[v];
+      const V e = tile.Even(r, v), o = tile.Odd(r, v);
       if constexpr (kDiff) {
         const V x = hn::Sub(e, last_even[v]), y = hn::Sub(o, last_odd[v]);
         if (up && down) {
@@ -235,12 +275,6 @@ struct PartRows {
   }
 };
 
-/// E and O of kPlanTile offsets.
-template <int kV>
-struct Tile {
-  V even[kPlanTile][kV], odd[kPlanTile][kV];
-};
-
 /// Products of coefficients [first, last) of both parities.
 template <int kV>
 HWY_INLINE void AddBoth(const float* HWY_RESTRICT even, const float* HWY_RESTRICT odd,
@@ -261,8 +295,8 @@ HWY_INLINE void AddBoth(const float* HWY_RESTRICT even, const float* HWY_RESTRIC
 
 /// Tile `index` of the tables into `tile`; between its multiply-adds the rows of the tile before are taken,
 /// so that the multiply, add and shuffle units all have work.
-template <int kV, class Rows>
-HWY_INLINE void NextTile(const Block& block, std::size_t index, const Tile<kV>& before, Rows& rows,
+template <int kV, class AnyTile, class Rows>
+HWY_INLINE void NextTile(const Block& block, std::size_t index, const AnyTile& before, Rows& rows,
                          Tile<kV>& tile) {
   const std::size_t ke = block.plan->even_size(), ko = block.plan->odd_size(), both = ke < ko ? ke : ko;
   const float *even_table = block.plan->even_table.data() + index * ke * kPlanTile,
@@ -272,48 +306,60 @@ HWY_INLINE void NextTile(const Block& block, std::size_t index, const Tile<kV>& 
   // Written out: registers have no index.
   static_assert(kPlanTile == 4);
   AddBoth<kV>(block.even, block.odd, even_table, odd_table, 0, both / 4, tile);
-  rows.Take(before.even[0], before.odd[0], false);
+  rows.Take(before, 0, false);
   AddBoth<kV>(block.even, block.odd, even_table, odd_table, both / 4, both / 2, tile);
-  rows.Take(before.even[1], before.odd[1], false);
+  rows.Take(before, 1, false);
   AddBoth<kV>(block.even, block.odd, even_table, odd_table, both / 2, 3 * both / 4, tile);
-  rows.Take(before.even[2], before.odd[2], false);
+  rows.Take(before, 2, false);
   AddBoth<kV>(block.even, block.odd, even_table, odd_table, 3 * both / 4, both, tile);
-  rows.Take(before.even[3], before.odd[3], false);
+  rows.Take(before, 3, false);
   TileSums<kV>(even_table, block.even, both, ke, tile.even);
   TileSums<kV>(odd_table, block.odd, both, ko, tile.odd);
 }
 
+template <int kV, class AnyTile, class Rows>
+HWY_INLINE void TakeLast(const AnyTile& tile, Rows& rows) {
+  rows.Take(tile, 0, false);
+  rows.Take(tile, 1, false);
+  rows.Take(tile, 2, false);
+  rows.Take(tile, 3, true);
+}
+
+/// Makes tile `first` and takes no row yet.
 template <int kV, class Rows>
-HWY_INLINE void StartRows(const Block& block, std::size_t tile, Rows& rows, Tile<kV>& sums) {
+HWY_INLINE Tile<kV> FirstTile(const Block& block, std::size_t first, Rows& rows) {
   const D d;
   const std::size_t ke = block.plan->even_size(), ko = block.plan->odd_size();
   for (int v = 0; v < kV; ++v) {
     rows.last_even[v] = rows.last_odd[v] = hn::Zero(d);
     rows.centre[v] = hn::Load(d, block.centre + v * hn::Lanes(d));
   }
-  Clear<kV>(sums.even);
-  Clear<kV>(sums.odd);
-  TileSums<kV>(block.plan->even_table.data() + tile * ke * kPlanTile, block.even, 0, ke, sums.even);
-  TileSums<kV>(block.plan->odd_table.data() + tile * ko * kPlanTile, block.odd, 0, ko, sums.odd);
+  Tile<kV> tile;
+  Clear<kV>(tile.even);
+  Clear<kV>(tile.odd);
+  TileSums<kV>(block.plan->even_table.data() + first * ke * kPlanTile, block.even, 0, ke, tile.even);
+  TileSums<kV>(block.plan->odd_table.data() + first * ko * kPlanTile, block.odd, 0, ko, tile.odd);
+  return tile;
 }
 
+/// Takes all rows from tile `first` on.
 template <int kV, class Rows>
-HWY_INLINE void TakeLast(const Tile<kV>& tile, Rows& rows) {
-  rows.Take(tile.even[0], tile.odd[0], false);
-  rows.Take(tile.even[1], tile.odd[1], false);
-  rows.Take(tile.even[2], tile.odd[2], false);
-  rows.Take(tile.even[3], tile.odd[3], true);
+HWY_INLINE void TakeTiles(const Block& block, std::size_t first, Rows& rows) {
+  HeldTile<kV> held;
+  Tile<kV> tile = FirstTile<kV>(block, first, rows);
+  held.Hold(tile);
+  for (std::size_t next = first + 1; next < kTiles; ++next) {
+    NextTile<kV>(block, next, held, rows, tile);
+    held.Hold(tile);
+  }
+  TakeLast<kV>(held, rows);
 }
 
-/// One whole inner block: 2 kInnerHalf differences, distances c - kInnerHalf ... c + kInnerHalf - 1.
-template <int kV, bool kDiff, bool kExp, bool kClamp>
-HWY_NOINLINE void WholeBlock(const Block& block, BlockSums<kV>& sums) {
-  WholeRows<kV, kDiff, kExp, kClamp> rows;
-  rows.sums = sums;
-  // Two tiles take turns in registers: 512-bit stores would hold up the multipliers.
-  Tile<kV> one, other;
-  StartRows<kV>(block, 0, rows, one);
+/// Takes all rows. Two tiles take turns in registers: 512-bit stores hold up the multipliers.
+template <int kV, class Rows>
+HWY_INLINE void TakeTilesInTurn(const Block& block, Rows& rows) {
   static_assert(kTiles % 2 == 0);
+  Tile<kV> one = FirstTile<kV>(block, 0, rows), other;
   std::size_t tile = 1;
   for (; tile + 1 < kTiles; tile += 2) {
     NextTile<kV>(block, tile, one, rows, other);
@@ -321,6 +367,18 @@ HWY_NOINLINE void WholeBlock(const Block& block, BlockSums<kV>& sums) {
   }
   NextTile<kV>(block, tile, one, rows, other);
   TakeLast<kV>(other, rows);
+}
+
+/// One whole inner block: 2 kInnerHalf differences, distances c - kInnerHalf ... c + kInnerHalf - 1.
+template <int kV, bool kDiff, bool kExp, bool kClamp>
+HWY_NOINLINE void WholeBlock(const Block& block, BlockSums<kV>& sums) {
+  WholeRows<kV, kDiff, kExp, kClamp> rows;
+  rows.sums = sums;
+  if constexpr (kManyRegisters) {
+    TakeTilesInTurn<kV>(block, rows);
+  } else {
+    TakeTiles<kV>(block, 0, rows);
+  }
   sums = rows.sums;
 }
 
@@ -333,13 +391,7 @@ HWY_NOINLINE void PartBlock(const Block& block, const Part& part, BlockSums<kV>&
   // The first row that is needed: offset -end, where the last difference ends.
   const std::size_t first = part.end < -1 ? static_cast<std::size_t>(-part.end - 1) / kPlanTile : 0;
   rows.t = static_cast<int>(first * kPlanTile) + 1;
-  Tile<kV> sums_before, tile;
-  StartRows<kV>(block, first, rows, sums_before);
-  for (std::size_t next = first + 1; next < kTiles; ++next) {
-    NextTile<kV>(block, next, sums_before, rows, tile);
-    sums_before = tile;
-  }
-  TakeLast<kV>(sums_before, rows);
+  TakeTiles<kV>(block, first, rows);
   sums = rows.sums;
 }
 
