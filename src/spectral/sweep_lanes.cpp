@@ -123,9 +123,7 @@ SweepLanes::SweepLanes(const SweepPlan& plan, const CoefficientBatch& batch, con
   }
 }
 
-bool SweepLanes::wide(std::size_t lane) const {
-  return scale[lane] == 1 && !logit_range(facts[lane]).fits;
-}
+bool SweepLanes::wide(std::size_t lane) const { return scale[lane] == 1 && !logit_range(facts[lane]).fits; }
 
 bool SweepLanes::float32_length(std::size_t lane, double logit_scale) const {
   const LaneFacts& f = facts[lane];
