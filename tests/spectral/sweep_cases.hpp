@@ -130,12 +130,11 @@ inline std::vector<SweepCase> sweep_cases() {
   // Logits about the limits of what the fast exponentials hold without a clamp (logit_range): below S(0) and
   // above it, on both sides of each limit. Near distance 3142 all but a twentieth has changed its sign.
   for (double size : {15.5, 15.7, 22.0, 25.0, 29.4, 29.5, 38.7, 38.9, 45.0, 53.9, 54.2, 58.8, 59.0, 70.0}) {
-    std::vector<reference::Vector> vectors;
+    // Each alone: one lane that needs the clamp has its neighbours clamped too.
     for (const std::complex<double> turn : {std::complex<double>(1, 0), std::complex<double>(-1, 0),
                                             std::complex<double>(0, 1), std::complex<double>(0, -1)})
-      vectors.push_back(
-          {{0.4 * size * turn, 0.35 * size * turn, 0.2 * size * turn, 0.05 * size * turn}, 0.0});
-    add_vectors("logits up to " + std::to_string(size), {5e-3, 3e-3, 1e-3, 0.3}, 4000, std::move(vectors));
+      add_vectors("logits up to " + std::to_string(size), {5e-3, 3e-3, 1e-3, 0.3}, 4000,
+                  {{{0.4 * size * turn, 0.35 * size * turn, 0.2 * size * turn, 0.05 * size * turn}, 0.0}});
   }
   // The slopes of two frequencies cancel: differences are far smaller than the terms of each.
   for (std::int64_t window : {150, 1000}) {
