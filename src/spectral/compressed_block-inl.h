@@ -26,7 +26,7 @@ constexpr bool kManyRegisters = HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX3
 #endif
 
 // Logits are held in units of ln 2 / kExpSteps. With 512-bit registers one of them holds a table of
-// 2^(i / 16), which leaves a polynomial of degree 2 in place of 5: the multipliers are the bottleneck.
+// 2^(i / 16), which leaves a parabola in place of degree 5: the multipliers are the bottleneck.
 constexpr int kExpShift = ROPE_EXP_TABLE ? 4 : 0;
 constexpr int kExpSteps = 1 << kExpShift;
 
@@ -40,8 +40,8 @@ constexpr double kScale = 0.0009418457876490215, kLevel = 0.5017632988596151 / k
 constexpr float Scaled(double power) { return static_cast<float>(kScale * power); }
 #endif
 
-/// 2^(x / kExpSteps) for |x| <= 126 kExpSteps, relative error below 9e-7. Polynomials have the smallest
-/// largest error.
+/// 2^(x / kExpSteps) for |x| <= 126 kExpSteps, relative error below 9e-7. The polynomial of degree 5
+/// interpolates at Chebyshev nodes.
 class Exp2 {
  public:
   Exp2() {

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <numbers>
 #include <span>
 
 #include "spectral/compressed_plan.hpp"
@@ -33,10 +34,10 @@ struct LogitRange {
   bool fits = false;
 };
 inline LogitRange logit_range(const LaneFacts& facts) {
-  constexpr double kLog2e = 1.4426950408889634;
-  constexpr int kRoom = 45,
-                kMostRaised = 40;  // 2^(2 * 46) times a block's terms: no raise. 2^-40: squares hold
-  const double above = (facts.total - facts.at_zero) * kLog2e, below = (facts.total + facts.at_zero) * kLog2e;
+  constexpr int kRoom = 45;        // 2^(2 * 46) times a block's terms: no raise
+  constexpr int kMostRaised = 40;  // the square of 2^-40 holds
+  const double above = (facts.total - facts.at_zero) * std::numbers::log2e,
+               below = (facts.total + facts.at_zero) * std::numbers::log2e;
   LogitRange range;
   if (!(above < kRoom + kMostRaised)) return range;
   range.raise = above > kRoom ? static_cast<int>(above - kRoom) + 1 : 0;
